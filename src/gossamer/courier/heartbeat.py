@@ -2,7 +2,7 @@
 
 Such a worker is alive, and its pages are worked on: others must not do them again. As long as the loop turns, the courier
 renews its leases itself, and the keeper does nothing. It has a connection of its own, which is open for as long as the worker
-lives: others know by it that the worker is there. In turn it looks after others that have fallen silent (see `silence`).
+lives: others know by it that the worker is there. In turn it looks after others that have fallen silent (see `stalls`).
 """
 
 from __future__ import annotations

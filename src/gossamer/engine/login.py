@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from gossamer.courier.transport import Ask
 from gossamer.engine.http.cookies import Cookie, CookieJar
 from gossamer.engine.http.credentials import is_own_url
 from gossamer.engine.http.redirect import location, next_hop
@@ -38,7 +39,6 @@ PAUSE, LONGEST = 2.0, 60.0
 """Seconds before the second try, doubled each time; and before a page is leased again whose login could not be reached."""
 REDIRECTS = 10
 
-Ask = Callable[..., Awaitable[Any]]
 Fetch = Callable[[PageRequest], Awaitable[Response]]
 
 

@@ -40,7 +40,7 @@ class RecordSink(Protocol):
         records: list[Record],
         turns: Sequence[int] = (),
     ) -> bool:
-        """Return when the records are kept; False if that took too long. `turns` are the further pages of a thread (`sites.parts`). StoreRefused for records that cannot be kept."""
+        """Return when the records are kept; False if that took too long. `turns` are the further pages of a thread (`sites.tables.parts`). StoreRefused for records that cannot be kept."""
 
     def away(self) -> dict[str, str]:
         """The sites whose storage cannot be reached, with the reason."""

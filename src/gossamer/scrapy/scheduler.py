@@ -1,7 +1,7 @@
 """Scrapy's scheduler on the frontier: a synchronous face over the courier.
 
 The engine asks for requests and hands over new ones; both are only lists here. The courier speaks to the frontier beside it.
-A request that was handed out is a page until everything it produced is through (see `hooks`); then it is settled as a whole.
+A request that was handed out is a page until everything it produced is through (see `page.engine_hooks`); then it is settled as a whole.
 """
 
 from __future__ import annotations

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from gossamer.courier.transport import Ask
 from gossamer.errors import SiteError
 from gossamer.frontier.contract import Frontier
 from gossamer.settings import Settings
@@ -43,7 +44,7 @@ class SiteFiles:
 
     def __init__(
         self,
-        ask: Callable[..., Awaitable[Any]],
+        ask: Ask,
         names: Sequence[str],
         engines: Sequence[str] = ("native",),
         grant: Callable[[str], Grant] = lambda text: Grant(),

@@ -11,8 +11,8 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
+from gossamer.courier.transport import Ask
 from gossamer.errors import SettingError
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Token, WorkerInfo
@@ -28,10 +28,9 @@ PATIENCE = 10.0
 """Seconds for which one that has just come is given time to say what it does."""
 AGAIN = 0.1
 
-Ask = Callable[..., Awaitable[Any]]
 Sleep = Callable[[float], Awaitable[None]]
 Waiting = Callable[[], Awaitable[Sequence[str]]]
-"""The consumers that keep items for files of this round (see `feed_mark.waiting`)."""
+"""The consumers that keep items for files of this round (see `position.waiting`)."""
 
 
 def item_destination(worker_config: WorkerConfig) -> str:
