@@ -209,6 +209,15 @@ class TestTry:
         assert told["reading"]["links"][0]["inherited"] == {"page": 1}
         shown = command("site", "try", f"{site.url}/list/1", "--file", file).out
         assert f"post\tfollow[0] css a.post\t{site.url}/post/1\t" in shown
+        assert "not followed" not in shown
+        elsewhere = (
+            '<a class=any href="http://other.example/post/3">x</a><a class=any href="http://other.example/">x</a>'
+        )
+        site.on("/list/1", Reply(body=LIST + elsewhere))
+        assert (
+            "\nnot followed: follow[2] css a.any: 2 links that no match fits, as http://other.example/post/3"
+            " (another host than that of the seeds)\n"
+        ) in command("site", "try", f"{site.url}/list/1", "--file", file).out
 
     def test_a_link_to_a_layer_with_a_form_keeps_its_rule(self, command: Command, site: Site) -> None:
         text = FORUM.replace("  post:\n", "  post:\n    request: {form: {q: '1'}}\n")

@@ -11,9 +11,11 @@ from typing import Any
 
 from gossamer.cli import output
 from gossamer.engine.trial.cases import reading_json
-from gossamer.engine.trial.trial import TrialResult, rules_of, seed_of
+from gossamer.engine.trial.trial import TrialResult, rules_of, seed_of, unfit
+from gossamer.model import host_of
 from gossamer.model.page import PageRequest
 from gossamer.sites.compile import CompiledSite
+from gossamer.sites.url.match import own_host
 
 LONGEST = 300
 """Characters of a value that are shown to people."""
@@ -80,6 +82,12 @@ def write(site: CompiledSite, tried: TrialResult) -> None:
                 for link, rule in zip(reading.links, rules, strict=True)
             ],
         )
+    if document is not None:
+        for rule, urls in unfit(site, tried.chosen.layer, document):
+            line("")
+            which = f"{output.counted(len(urls), 'link')} that no match fits, as {urls[0]}"
+            away = site.own_hosts and all(own_host(host_of(url)) not in map(own_host, site.own_hosts) for url in urls)
+            line(f"not followed: {rule}: {which}{' (another host than that of the seeds)' if away else ''}")
     if reading.missing:
         line("")
         line(f"missing: {', '.join(reading.missing)}")

@@ -282,5 +282,17 @@ def rules_of(site: CompiledSite, layer: str, document: Response, links: Sequence
     return [found.get(key, "") for key in together]
 
 
+def unfit(site: CompiledSite, layer: str, document: Response) -> Iterator[tuple[str, list[str]]]:
+    """For each rule of `follow` that leaves the layer to `match`: the links that fit none, and so are not followed."""
+    rule = site.layers[layer]
+    for place, follow in enumerate(() if rule.handler is not None else rule.follow):
+        if follow.to is None:
+            anywhere = follow.model_copy(update={"to": layer, "pages": None})
+            alone = compile_layer(layer, rule.model_copy(update={"follow": (anywhere,)}), site)
+            urls = [link.url for link in alone.read(document).links if site.layer_of(link.url) is None]
+            if urls:
+                yield f"follow[{place}] {_shown(follow)}", urls
+
+
 def _shown(follow: Follow) -> str:
     return next(f"{way} {text}" for way in (*SELECTORS, "url") if (text := getattr(follow, way)) is not None)
