@@ -125,13 +125,17 @@ class TestPageRecords:
         assert crawl.finish() == ["same"]
 
     def test_an_unfiltered_visit_counts_for_a_page_that_does_not_wait(self, crawl: Crawl) -> None:
-        recorded(crawl, HOURLY)
+        recorded(crawl, RecordPolicy(RevisitRules(HOUR, gone=1)))
         crawl.add("one")
         crawl.add("one", dont_filter=True, priority=9)
         assert visit(crawl, "one").state is PageState.SCHEDULED, "the other request stands for it"
         assert visit(crawl, "one").signature == 1
         crawl.add("one", dont_filter=True)
         assert visit(crawl, "one", signature=2).changes == 1
+        crawl.add("one", dont_filter=True)
+        assert visit(crawl, "one", 404, 0).due == 0
+        crawl.advance(HOUR)
+        assert crawl.finish() == []
 
     def test_what_is_refused_leaves_no_record(self, crawl: Crawl) -> None:
         recorded(crawl, lane=LanePolicy(max_queued=2))

@@ -332,7 +332,7 @@ do
       local names, known = {}, {}
       for i, one in ipairs(list) do names[i] = sub(one[1][LEASE.record], 2, 9) end
       local raws = read_many(book.pages, names)
-      local set, due, first = {}, {}, huge
+      local set, due, scores, first = {}, {}, {}, huge
       for i, one in ipairs(list) do
         local v, name = one[1], names[i]
         local decides, raw = byte(v[LEASE.record]) == 0, known[name] or raws[i]
@@ -344,19 +344,26 @@ do
         end
         -- Another request for a page that is queued or waits: that one decides.
         if decides or p.state > SCHEDULED then
+          local stood = p.state > SCHEDULED
           local at = visited(S, lane.records, p, one[2], one[3])
           known[name] = write_page(p)
           set[#set + 1] = name
           set[#set + 1] = known[name]
-          if at then
-            due[#due + 1] = at
-            due[#due + 1] = name
-            if at < first then first = at end
-          end
+          -- The last visit of a page decides; one that stood in `page_due` before may have to leave it.
+          if at or stood then scores[name] = at or false end
         end
       end
       if #set > 0 then
         call_chunked('HSET', book.pages, set)
+        for name, at in pairs(scores) do
+          if at then
+            due[#due + 1] = at
+            due[#due + 1] = name
+            if at < first then first = at end
+          else
+            call('ZREM', book.due, name)
+          end
+        end
         put_due(S, lane, book, due, first)
         if is_bounded(lane.records) then trim(S, lane, book, #set / 2) end
       end
