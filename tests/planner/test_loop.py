@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.planned_crawl import LEAD, PAGES, PlannedCrawl
 
+from gossamer.errors import SiteError
 from gossamer.model import GroupPolicy, Token
+from gossamer.planner.loop import Planner
 from gossamer.planner.policy.rounds import Action
+from gossamer.planner.round_tasks import RoundTasks
+from gossamer.sites.file.grant import Grant
+from gossamer.sites.format.spider import SpiderTasks
 from gossamer.testing.servers import Server
 
 MINUTE = 60.0
@@ -123,6 +129,39 @@ def test_rounds_of_spiders_begin_by_their_schedule_and_end_when_nothing_is_left(
     crawl.seed("quotes", 1)
     crawl.fetch("quotes", end=False)
     assert planner.cycle().done == []
+
+
+def test_tasks_of_a_file_are_pushed_once_before_each_round(
+    crawl: PlannedCrawl, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    key, file = f"{crawl.frontier.crawl}:tasks", tmp_path / "tasks.csv"
+    plan = f"spider: quotes\nschedule: {{every: 10m}}\ntasks: {{key: '{key}', csv: '{file}'}}\n"
+    crawl.frontier.put_document("spider", "quotes", plan)
+    crawl.frontier.define("quotes", {"page": PAGES}, GroupPolicy(start=True, tasks=(key,)))
+    crawl.run_round("quotes")
+    crawl.advance(10 * MINUTE)
+    planner = Planner(crawl.frontier, "one", seconds=LEAD, tasks=RoundTasks(crawl.frontier, Grant(paths=(tmp_path,))))
+
+    def waiting() -> list[bytes]:
+        return list(crawl.frontier.connection.execute("LRANGE", key, 0, -1, key=key))
+
+    for text, wrong in ((None, "No such file"), ("url,tag\nonly\n", ":2: this line has not as many cells")):
+        if text is not None:
+            file.write_text(text)
+        assert [planner.cycle().done for _ in range(2)] == [[], []], "the round waits for its tasks"
+        assert [wrong in record.message for record in caplog.records if "quotes" in record.message][-1:] == [True]
+    assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 2, "each is said once"
+    file.write_text("url,tag\nhttp://a/,x\nhttp://b/,y\nhttp://a/,x\n", encoding="utf-8-sig")
+    assert (
+        RoundTasks(crawl.frontier, Grant(paths=None)).push("quotes", SpiderTasks(key=key, csv=str(file)), 1, int) == 2
+    )
+    assert [one.group for one in planner.cycle().done] == ["quotes"], "another planner had pushed them and died"
+    assert sorted(waiting()) == [b'{"url": "http://a/", "tag": "x"}', b'{"url": "http://b/", "tag": "y"}']
+    with pytest.raises(SiteError, match="this planner may not read it"):
+        RoundTasks(crawl.frontier, Grant()).push("quotes", SpiderTasks(key=key, csv=str(file)), 2, int)
+    assert (
+        RoundTasks(crawl.frontier, Grant(paths=None)).push("quotes", SpiderTasks(key=key, csv=str(file)), 2, int) == 2
+    )
 
 
 def test_what_is_left_is_dropped_for_the_next_round(crawl: PlannedCrawl) -> None:

@@ -17,6 +17,7 @@ from gossamer.model import EndState, Leader, Token
 from gossamer.planner.decider import Decider, Decision
 from gossamer.planner.feeder import POLICIES, Feeder
 from gossamer.planner.policy.rounds import Action
+from gossamer.planner.round_tasks import RoundTasks
 from gossamer.planner.schedules import Schedules
 from gossamer.sites.schedule import is_late
 
@@ -51,8 +52,10 @@ class Planner:
         seconds: float,
         limit: int = LIMIT,
         shares: str = "weights",
+        tasks: RoundTasks | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._tasks, self._complained = tasks, ""
         self._frontier, self.name, self._seconds, self._clock = frontier, name, seconds, clock
         self._token = Token.fresh()
         self.term = 0
@@ -134,6 +137,7 @@ class Planner:
                 return decision.late
             if decision.action is Action.REPLACE and not self._dropped(group, number):
                 return False
+            self._push_tasks(group, number + 1)
             again = decision.action is Action.RESEED
             begun = self._frontier.new_round(
                 group, number + 1, trigger=TRIGGER, who=self.name, term=self.term, again=again
@@ -141,11 +145,24 @@ class Planner:
         except (NotLeader, FrontierUnavailable):
             raise
         except GossamerError as error:
-            logger.error("Nothing could be done about the rounds of %s: %s", group, error)
+            self._complain(f"Nothing could be done about the rounds of {group}: {error}")
             return False
         how = ", while what the last one found is still fetched" if again else ""
         logger.info("Round %d of %s begins%s: %s.", begun, group, how, decision.why)
         return True
+
+    def _complain(self, words: str) -> None:
+        """Log what is wrong, once as long as it stays the same."""
+        if words != self._complained:
+            logger.error("%s", words)
+        self._complained = words
+
+    def _push_tasks(self, group: str, number: int) -> None:
+        """Push what the round begins with, before it begins: who takes over before that goes on with it."""
+        rule = self._schedules.groups[group].tasks
+        if rule is not None and self._tasks is not None:
+            pushed = self._tasks.push(group, rule, number, self._keep_leading)
+            logger.info("%d tasks of round %d of %s were pushed to %s.", pushed, number, group, rule.key)
 
     def _ended(self, decision: Decision) -> bool:
         """Note that a round is over, if nothing is left of it: also no task."""

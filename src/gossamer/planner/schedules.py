@@ -10,6 +10,7 @@ from gossamer.errors import SiteError
 from gossamer.frontier.contract import Frontier
 from gossamer.planner.policy.rounds import RoundPolicy, round_policy
 from gossamer.sites.file.load import load_text
+from gossamer.sites.format.spider import SpiderTasks
 from gossamer.sites.spider import load_spiders
 
 logger = logging.getLogger(__name__)
@@ -25,6 +26,7 @@ class PlannedGroup(NamedTuple):
     policy: RoundPolicy
     file: str
     kind: str = SITE
+    tasks: SpiderTasks | None = None
 
 
 class Schedules:
@@ -69,7 +71,7 @@ class Schedules:
 def _groups(kind: str, file: str, text: str) -> Iterator[PlannedGroup]:
     if kind == SPIDER:
         for plan in load_spiders(text, file).plans:
-            yield PlannedGroup(plan.spider, round_policy(plan.schedule), file, SPIDER)
+            yield PlannedGroup(plan.spider, round_policy(plan.schedule), file, SPIDER, plan.tasks)
         return
     for site in load_text(text, file):
         if site.active:

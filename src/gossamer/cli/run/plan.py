@@ -21,8 +21,10 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.planner.loop import Planner, run
 from gossamer.planner.overview import coming
 from gossamer.planner.policy.rounds import Action
+from gossamer.planner.round_tasks import RoundTasks
 from gossamer.settings import Settings
 from gossamer.shutdown import handle_signals
+from gossamer.sites.file.grant import grant_of
 
 app = options.Noun()
 
@@ -76,6 +78,7 @@ def plan(
             seconds=settings[LEAD],
             limit=settings["GOSSAMER_PLAN_LIMIT"],
             shares=settings["GOSSAMER_PLAN_SHARES"],
+            tasks=RoundTasks(frontier, grant_of(settings, local=False)),
         )
         run(planner, settings[CYCLE], ended.wait)
     if told[0] == signal.SIGINT:

@@ -10,6 +10,15 @@ from gossamer.sites.format.site import Schedule
 from gossamer.sites.format.values import SiteModel
 
 
+class SpiderTasks(SiteModel):
+    """Tasks that each round begins with."""
+
+    key: str
+    """The key from which the spider takes tasks."""
+    csv: str
+    """A file of the machines on which planners run, with a line of names first: each further line is a task. Equal lines are one."""
+
+
 class SpiderPlan(SiteModel):
     """When the rounds of a Scrapy spider begin. Its workers run `start()` again in each."""
 
@@ -17,3 +26,5 @@ class SpiderPlan(SiteModel):
     """The name of the spider, or its GOSSAMER_GROUP."""
     schedule: Schedule
     """As in site files."""
+    tasks: SpiderTasks | None = None
+    """Tasks that the planner pushes before a round begins."""
