@@ -120,6 +120,7 @@ def layer(text: str) -> str:
         ("site: s\nseeds: {url: http://s.example/, since: 1h}\nlayers: {a: {}}\n", "seeds.since: since is only for sitemaps and feeds"),
         ("site: s\nseeds: ['http://s.example/[1-10]', 'http://s.example/[1-999999999999]']\nlayers: {a: {}}\n", "seeds[1]: up to here the seeds are 1,000,000,000,009 URLs; at most 1,000,000 are allowed"),
         ("site: s\nlayers: {a: {}}\n", "warning: site: there are no seeds"),
+        (BEGIN + "schedule: {every: 1h, overlap: reseed}\nlayers: {a: {fields: {t: h1}}}\nstore: {a: {archive: true}}\n", "warning: schedule.overlap: a is archived when a round begins: what the last round still fetches goes into the new table (write overlap: queue, or leave archive out)"),
         (BEGIN + "schedule: {every: 1h, deadline: 2h}\nlayers: {a: {}}\n", "warning: schedule.deadline: the deadline is longer than every: a round is late only after the next one was due (write a deadline of at most every)"),
         # ways
         (BEGIN + "layers: {a: {}, b: {match: ^/b}, c: {}}\n", "warning: layers.b: nothing leads to layer b"),

@@ -114,6 +114,14 @@ def _check_site(checker: Checker) -> None:
         checker.add(("layers",), "there are no layers", "a site has at least one")
     if site.schedule is not None:
         check_schedule(checker, site.schedule, ("schedule",))
+        if site.schedule.overlap == "reseed" and (
+            archived := [name for name, rule in site.store.items() if rule.archive]
+        ):
+            checker.warn(
+                ("schedule", "overlap"),
+                f"{archived[0]} is archived when a round begins: what the last round still fetches goes into the new table",
+                "write overlap: queue, or leave archive out",
+            )
     _policy(checker, ("seen",), lambda: plan.seen(site.seen))
     for name, group in site.proxies.items():
         if not group.urls and group.file is None:
