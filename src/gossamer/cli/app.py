@@ -45,6 +45,7 @@ NOUNS: Mapping[str, str] = {
     "items": "gossamer.cli.steer.items",
     "group": "gossamer.cli.steer.group",
     "lane": "gossamer.cli.steer.lane",
+    "page": "gossamer.cli.steer.page",
     "host": "gossamer.cli.steer.host",
     "worker": "gossamer.cli.steer.worker",
     "seen": "gossamer.cli.steer.seen",
