@@ -230,7 +230,30 @@ def test_a_leader_that_was_frozen_before_it_acts_changes_nothing(crawl: PlannedC
     assert not one.cycle().leader.granted
 
 
-def test_a_server_that_went_back_and_a_clock_that_is_ahead(crawl: PlannedCrawl) -> None:
+def test_a_server_that_went_back(crawl_name: str) -> None:
+    """It has lost the lead, a round and its end: the leader leads on, in a later term, and begins the round that is due once."""
+    with Server().start() as server, PlannedCrawl(server, crawl_name) as crawl:
+        planner, other = crawl.planner("one"), crawl.planner("other")
+        crawl.push("a", "{every: 10m}")
+        crawl.run_round("a")
+        crawl.advance(10 * MINUTE)
+        server.call("SAVE")
+        assert len(planner.cycle().done) == 1
+        before = planner.term
+        crawl.run_round("a")
+        assert crawl.rounds("a") == [(0, "ended"), (1, "ended")]
+        server.kill()
+        server.restart()
+        assert crawl.rounds("a") == [(0, "ended")], "it went back"
+        assert [one.group for one in planner.cycle().done] == ["a"]
+        assert planner.term > before
+        assert not other.cycle().leader.granted
+        crawl.run_round("a")
+        assert planner.cycle().done == []
+        assert crawl.rounds("a") == [(0, "ended"), (1, "ended")]
+
+
+def test_a_clock_that_is_ahead(crawl: PlannedCrawl) -> None:
     """Nothing begins twice, and nothing is forgotten."""
     planner = crawl.planner("one")
     crawl.push("a", "{every: 10m}")

@@ -21,6 +21,7 @@ from gossamer.frontier import item_stream
 from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import LanePolicy, Request, RoundInfo, Selection, Token
+from gossamer.planner.loop import Planner
 from gossamer.scrapy.process import rounds
 from gossamer.settings import load
 from gossamer.testing.process import wait_until
@@ -257,6 +258,28 @@ def test_a_worker_that_is_there_runs_the_start_of_a_round_that_somebody_begins(p
         for process in processes:
             process.terminate()
             process.communicate(timeout=60)
+
+
+def test_a_planner_begins_and_ends_the_rounds_of_a_spider_whose_worker_stays(project: Project, site: Site) -> None:
+    words = ("scrapy", "crawl", "shop", "-s", "GOSSAMER_MODE=forever", "-s", "LOG_LEVEL=ERROR")
+    process = project.start(*words)
+    try:
+        wait_until(lambda: len(site.paths()) == 1 + len(PAGES), "all pages to be asked for", 60)
+        with project.frontier() as frontier:
+            frontier.put_document("spider", "shop", "spider: shop\nschedule: {every: 1s}\n")
+            planner = Planner(frontier, "one", seconds=4)
+
+            def third() -> bool:
+                planner.cycle()
+                return frontier.rounds("shop", 1)[0].round == 2
+
+            wait_until(third, "two more rounds", 60)
+            _, second, first = frontier.rounds("shop", 3)
+        assert [(one.state, one.pages) for one in (first, second)] == [("ended", 1 + len(PAGES))] * 2
+        assert (second.trigger, second.who) == ("schedule", "one")
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
 
 
 @pytest.mark.parametrize("partition", range(3))
