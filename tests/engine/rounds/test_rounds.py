@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import ormsgpack
@@ -14,6 +14,8 @@ from tests.support.site import Site, links
 
 from gossamer.engine.job import NativeJob
 from gossamer.engine.worker import NativeWorker
+from gossamer.errors import UnknownGroup
+from gossamer.frontier.call import function_call
 from gossamer.frontier.server import keys
 from gossamer.testing.servers import Server
 
@@ -112,5 +114,22 @@ async def test_lists_are_read_again_while_details_of_the_last_round_are_still_fe
 
 def _states(crawl: Crawl) -> list[str]:
     """Of the rounds, the oldest first."""
-    with crawl.frontier() as frontier:
+    with crawl.frontier() as frontier, suppress(UnknownGroup):
         return [info.state for info in reversed(frontier.rounds("pages"))]
+    return []
+
+
+async def test_a_round_that_began_on_some_partitions_only_is_begun_on_all(
+    valkey_server: Server, crawl_name: str, tmp_path: Path, site: Site
+) -> None:
+    """Whoever began it was killed in the middle."""
+    crawl = Crawl(valkey_server, crawl_name, tmp_path, site, GOSSAMER_PARTITIONS=2)
+    crawl.push(SITE)
+    async with working(NativeWorker(crawl.settings, NativeJob(stage=None, forever=True, repeat=True))):
+        await until(lambda: _states(crawl) == ["ended"])
+        with crawl.frontier() as frontier:
+            other = keys.base(crawl_name, 1 - keys.home_of("pages", 2))
+            half = {"salt": "s", "group": "pages", "round": 1, "home": False, "session": 0}
+            frontier.ask([function_call("new_round", other, half)])
+        await until(lambda: _states(crawl) == ["ended", "ended"])
+    assert site.paths().count("/list") == 2

@@ -207,6 +207,10 @@ class SiteRounds:
                 self._begin(site, self._end(site, number))
             elif end is EndState.DONE:
                 self._is_over(site, number)
+                if number < row.round:
+                    # Whoever began the next round came to its end before all partitions knew of it.
+                    await self._calls.ask(Frontier.new_round, site.name, row.round)
+                    self.look()
             elif end is EndState.BUSY:
                 self._awaits[site.name] = f"the end of round {number} of {site.name}"
         elif self._repeat:
