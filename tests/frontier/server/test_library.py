@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from gossamer.frontier.connection.acl import NEEDED
 from gossamer.frontier.server import library as server_library
 from gossamer.frontier.server.info import Library
 
@@ -73,3 +74,10 @@ def test_shared_files_are_blocks_and_declare_only_what_others_use() -> None:
 def test_a_declaration_of_both_kinds_is_refused() -> None:
     with pytest.raises(ValueError, match="declare what other files use apart"):
         server_library.changed_library({"lane": "local Lane, own = {}, 1\n"})
+
+
+def test_the_rights_of_a_user_have_every_command_of_the_functions() -> None:
+    """What a function calls is checked against the rights of its caller: a command that is missing there fails with an ACL alone."""
+    called = set(re.findall(r"\bcall(?:_chunked)?\('([A-Z]+)'", server_library.library()))
+    assert len(called) > 50
+    assert called - {right.partition("|")[0] for right in NEEDED} == set()
