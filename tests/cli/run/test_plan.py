@@ -36,7 +36,9 @@ def test_the_next_hour_and_the_table_of_all_sites(command: Command, valkey_serve
         assert len(command("plan", "--dry-run", "--hours", 0.1, "--json").json) == 1
         crawl.planner("one").cycle()
         assert "one leads" in command("plan", "--dry-run").err
-        rows = {row[0]: row for row in command("site", "list", "--rounds").rows}
+        listed = command("site", "list", "--rounds")
+        assert listed.err == "the planner one begins rounds\n"
+        rows = {row[0]: row for row in listed.rows}
         assert [rows[name][1] for name in ("fast", "new", "slow", "still")] == [
             "waiting",
             "new",

@@ -19,6 +19,10 @@ def list_rounds(where: options.Where, json: bool) -> None:
     if json:
         output.write_json([{**x._asdict(), "depths": [row._asdict() for row in depths.get(x.group, [])]} for x in rows])
         return
+    leader = state.leader
+    output.write_notice(
+        f"the planner {leader.name} begins rounds" if leader.present else "no planner leads: workers begin rounds"
+    )
     output.write_table(
         ("site", "state", "round", "began", "took", "late", "next", "waiting", "in progress", "by depth"),
         [
