@@ -13,6 +13,7 @@ from gossamer.frontier.snapshot.restore import Restore, SnapshotFile
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import (
     Ending,
+    HostPolicy,
     LanePolicy,
     PageInfo,
     PageState,
@@ -187,6 +188,34 @@ def test_pages_that_move_while_a_snapshot_is_taken_are_in_it(
 
 def _listed(crawl: Crawl, state: PageState) -> list[PageInfo]:
     return crawl.frontier.scan_page_records("g.a", 0, limit=1000, state=state)[1]
+
+
+def test_a_long_backlog_stays_in_the_records(valkey_server: Server, opened: Opened, crawl_name: str) -> None:
+    """After a long downtime all pages are due: their requests are not all copied into the queue at once."""
+    crawl = opened(valkey_server.url, crawl_name)
+    recorded(crawl, HOURLY)
+    crawl.frontier.set_host("", HostPolicy(concurrency=0))
+    number, worker = 10_200, crawl.worker()
+    crawl.add(*(str(n) for n in range(number)))
+
+    def visited_now() -> set[str]:
+        done: set[str] = set()
+        while leases := worker.lease(1000):
+            done.update(names(leases))
+            worker.settle(*leases)
+        return done
+
+    assert len(visited_now()) == number
+    crawl.advance(HOUR)
+    for _ in range(200):
+        worker.exchange(want=1)
+    lane = crawl.lane()
+    assert lane.queued <= 10_000
+    assert lane.queued + lane.leased < number
+    crawl.expire()
+    again = visited_now()
+    crawl.advance(2)
+    assert len(again | visited_now()) == number
 
 
 def test_a_record_takes_a_hundred_bytes_beside_host_and_request(

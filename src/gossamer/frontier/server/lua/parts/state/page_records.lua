@@ -18,6 +18,7 @@ do
   local TRAIL = 8           -- events kept
   local FEED_LANES = 8      -- lanes looked at per call
   local FULL_LOOK = 1000    -- ms until a lane is looked at again that has no room
+  local AHEAD = 10000       -- requests that are queued in a lane, at most, when workers' exchanges move what is due
   local TRIM_MORE = 16
   local SHRINK, GROW = 0.5, 1.5
   -- Events of the trail. Those of visits say how they ended.
@@ -371,10 +372,11 @@ do
     S.visits = nil
   end
 
-  -- How many more the lane takes: as producers are bound, found pages aside, for these are what it is asked for.
-  local function room(S, lane)
-    local left = huge
-    if lane.max_queued > 0 then left = lane.max_queued - count_now(S, lane.id .. '|q') - count_now(S, lane.id .. '|d') end
+  -- How many more the lane takes: as producers are bound, found pages aside, for these are what it is asked for; and `most` queued or
+  -- delayed, if given.
+  local function room(S, lane, most)
+    local left = (most or huge) - count_now(S, lane.id .. '|q') - count_now(S, lane.id .. '|d')
+    if lane.max_queued > 0 then left = min(left, lane.max_queued - count_now(S, lane.id .. '|q') - count_now(S, lane.id .. '|d')) end
     local group = Lane.group(S, lane.group)
     if group and group.max_queued > 0 then
       local queued = 0
@@ -385,9 +387,9 @@ do
   end
 
   -- Moves up to n pages that are due into the queue: the oldest first, in LIFO lanes the newest. Answers how many.
-  function Pages.feed(S, lane, n)
+  function Pages.feed(S, lane, n, most)
     local book = Pages.of(S, lane)
-    n = min(n, room(S, lane))
+    n = min(n, room(S, lane, most))
     if n <= 0 or lane.closed then return 0 end
     local names
     if lane.lifo then
@@ -429,14 +431,14 @@ do
   end
 
   -- The lane's place in `feeds` after some of its pages were moved.
-  local function look_at(S, lane, book)
+  local function look_at(S, lane, book, most)
     local head = call('ZRANGE', book.due, 0, 0, 'WITHSCORES')
     local at = tonumber(head[2])
     if not at or at >= NEVER then
       call('ZREM', S.b .. K.feeds, lane.id)
       return
     end
-    if at <= S.now + SLACK and room(S, lane) <= 0 then at = S.now + FULL_LOOK end
+    if at <= S.now + SLACK and room(S, lane, most) <= 0 then at = S.now + FULL_LOOK end
     call('ZADD', S.b .. K.feeds, at, lane.id)
   end
 
@@ -460,8 +462,8 @@ do
       elseif lane.closed then
         call('ZADD', S.b .. K.feeds, S.now + FULL_LOOK, id)
       elseif budget > 0 then
-        budget = budget - Pages.feed(S, lane, budget)
-        look_at(S, lane, book)
+        budget = budget - Pages.feed(S, lane, budget, AHEAD)
+        look_at(S, lane, book, AHEAD)
       end
     end
     next_look(S)
