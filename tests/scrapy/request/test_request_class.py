@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pytest
 from scrapy import FormRequest, Request, Spider
@@ -12,6 +12,8 @@ from gossamer.errors import EncodingError
 from gossamer.model import Lease, SeenPolicy
 from gossamer.scrapy.lanes import declared
 from gossamer.scrapy.request.codec import RequestCodec
+
+T = TypeVar("T")
 
 
 class Browser(Request):
@@ -41,6 +43,32 @@ class Declared(Request):
     def __init__(self, *args: Any, tag: str = "", **more: Any) -> None:
         self.tag, self.lock = tag, object()
         super().__init__(*args, **more)
+
+
+class Waiting(JsonRequest):
+    """What its constructor takes is not among the names that it has from Scrapy."""
+
+    def __init__(self, *args: Any, wait: Any = None, **more: Any) -> None:
+        self.wait = wait
+        super().__init__(*args, **more)
+
+
+class Signed(Request):
+    """Sets what it is given in a form of its own, by an attribute that is there before."""
+
+    def __init__(self, *args: Any, tag: str, **more: Any) -> None:
+        self.tag = tag
+        super().__init__(*args, **more)
+
+    def _set_url(self, url: str) -> None:
+        super()._set_url(f"{url}?{self.tag}")
+
+    def _set_body(self, body: Any) -> None:
+        super()._set_body(f"<{body}>")
+
+
+class Twice(Slotted, Generic[T]):
+    __slots__ = ("tag",)
 
 
 class Plain(Spider):
@@ -85,6 +113,9 @@ def noted(request: Request, **attributes: Any) -> Request:
         noted(Slotted(1, "http://h.example/"), tag={"x"}, note="n"),
         noted(Counted("http://h.example/", data={"a": 1}, dumps_kwargs={"indent": 1}), count=2),
         FormRequest("http://h.example/", formdata={"a": "1"}),
+        Signed("http://h.example/", body="b", tag="t"),
+        noted(Twice[int](1, "http://h.example/"), tag="t"),
+        noted(Declared("http://h.example/", tag="t"), note="n"),
     ],
     ids=lambda request: type(request).__name__,
 )
@@ -95,6 +126,10 @@ def test_it_has_all_that_it_had(request_: Request) -> None:
 def test_what_cannot_be_stored_is_named_or_left_to_a_constructor_that_says_what_it_needs() -> None:
     with pytest.raises(EncodingError, match=r"attributes\['wait'\]: .*object cannot be stored"):
         through(Browser(object(), "http://h.example/"))  # type: ignore[arg-type]
+    with pytest.raises(EncodingError, match=r"attributes\['wait'\]: function cannot be stored"):
+        through(Waiting("http://h.example/", wait=lambda: 1))
+    with pytest.raises(EncodingError, match=r"attributes\['note'\]: function cannot be stored"):
+        through(noted(Declared("http://h.example/"), note=lambda: 1))
     made = through(Declared("http://h.example/", tag="t"))
     assert isinstance(made, Declared)
     assert made.tag == "t"

@@ -20,11 +20,11 @@ from gossamer.model import Request as FrontierRequest
 from gossamer.scrapy.download.slots import APART
 from gossamer.scrapy.lanes import ATTRIBUTE, MAIN, META
 from gossamer.scrapy.request.objects import ObjectCodec, method_name
-from gossamer.scrapy.request.request_class import added, adds, declared, made_again
+from gossamer.scrapy.request.request_class import added, adds, declared, is_made_again, made_again
 
 SLOT = "download_slot"
-CLASS, ATTRIBUTES = "class", "attributes"
-"""Of a request of a class of the project's own: its path, and what it has besides Scrapy's attributes."""
+CLASS, ATTRIBUTES, NAMED = "class", "attributes", "named"
+"""Of a request of a class of the project's own: its path, what it has besides Scrapy's attributes, and what its constructor needs."""
 CARRIED = "gossamer:items"
 """The address of what is no request: it brings items into the stream."""
 
@@ -133,15 +133,47 @@ class RequestCodec:
         return codec.encode_request(fields, limit=self._payload_max, store=self._objects.store)
 
     def _encode_own(self, request: Request, fields: dict[str, Any]) -> bytes:
-        """With what a class of the project's own adds, by its state; by what the class declares where that cannot be stored."""
+        """With what a class of the project's own adds, by its state. What of it cannot be stored, the constructor must make again of what
+        the class declares."""
         if type(request) is not Request:
             fields[CLASS] = self._path_of(type(request))
+        # Past properties of the class, which will be asked again.
+        fields["url"], fields["body"] = request._url, request._body
+        attributes = added(request)
         try:
-            return self._encode({**fields, ATTRIBUTES: added(request)})
-        except EncodingError as error:
-            if isinstance(error, PayloadTooLarge) or not (rest := declared(request)):
+            return self._encode({**fields, ATTRIBUTES: attributes})
+        except PayloadTooLarge:
+            raise
+        except EncodingError:
+            payload = self._encode_by_constructor(request, fields, attributes)
+            if payload is None:
                 raise
-            return self._encode({**rest, **fields})
+            return payload
+
+    def _encode_by_constructor(
+        self, request: Request, fields: dict[str, Any], attributes: dict[str, Any]
+    ) -> bytes | None:
+        """With what can be stored; the constructor must make the rest, else EncodingError. None where it cannot be called."""
+        named = declared(request)
+        if not named:
+            return None
+        kept = {name: value for name, value in attributes.items() if self._can_store(name, value)}
+        try:
+            payload = self._encode({**fields, ATTRIBUTES: kept, NAMED: named})
+            made = self._make(codec.decode_request(payload, build=self._objects.make), request.priority)
+        except (EncodingError, DecodingError):
+            return None
+        for name, value in attributes.items():
+            if name not in kept and not is_made_again(made, request, name):
+                self._encode({"url": "", ATTRIBUTES: {name: value}})  # raises
+        return payload
+
+    def _can_store(self, name: str, value: Any) -> bool:
+        try:
+            self._encode({"url": "", ATTRIBUTES: {name: value}})
+        except EncodingError:
+            return False
+        return True
 
     def _path_of(self, kind: type[Request]) -> str:
         path = self._paths.get(kind)
@@ -192,12 +224,19 @@ class RequestCodec:
         fields = codec.decode_request(lease.payload, build=self._objects.make)
         if fields.get("url") == CARRIED:
             raise ItemsLease(fields.get("items", []))
+        return self._make(fields, lease.priority)
+
+    def _make(self, fields: dict[str, Any], priority: int) -> Request:
         fields["callback"] = self._method(fields["callback"], "callback")
         fields["errback"] = self._method(fields["errback"], "errback")
-        kind, attributes = self._class(fields.pop(CLASS, None)), fields.pop(ATTRIBUTES, None)
-        fields["priority"] = lease.priority
+        kind, attributes, named = (
+            self._class(fields.pop(CLASS, None)),
+            fields.pop(ATTRIBUTES, None),
+            fields.pop(NAMED, None),
+        )
+        fields["priority"] = priority
         try:
-            return kind(**fields) if attributes is None else made_again(kind, fields, attributes)
+            return kind(**fields) if attributes is None else made_again(kind, fields, attributes, named)
         except Exception as error:
             raise DecodingError(f"The stored request cannot be made again: {error}") from error
 
