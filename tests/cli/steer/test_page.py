@@ -8,7 +8,7 @@ from tests.support.command import Command
 
 from gossamer.engine.page.payload import pack
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import PageVisit, Settlement, Token
+from gossamer.model import Ending, PageVisit, Settlement, Token
 from gossamer.registry import Registry
 from gossamer.sites.compile import compile_site
 from gossamer.sites.file.load import load_text
@@ -45,6 +45,43 @@ def test_pages_are_shown_with_their_records(command: Command, frontier: ValkeyFr
     assert [row["state"] for row in json.loads(command("page", "list", "forum.thread", "--json").out)].count(
         "scheduled"
     ) == 1
+
+
+def test_why_a_page_is_fetched_or_not(command: Command, frontier: ValkeyFrontier) -> None:
+    Registry(frontier).push(SITE, "forum", who="me")
+    [site] = load_text(SITE)
+    compiled = compile_site(site)
+    listing = "https://forum.example/list"
+    assert "has not run in this crawl yet" in command("page", "why", URL).out
+    frontier.define("forum", compiled.lanes())
+    said = command("page", "explain", URL).out
+    assert "nothing has led to it" in said
+    assert "no worker serves the site now" in said
+    assert "is queued in forum.list, ahead of the rest" in command("page", "fetch", listing).out
+    assert [lease.lane for lease in frontier.exchange(Token.fresh(), want=5).leases] == ["forum.list"]
+    frontier.add(
+        [pack(compiled.link(listing, "list"), "forum.list"), pack(compiled.link(URL, "thread"), "forum.thread")]
+    )
+    assert "one of the 2 of its layer" in command("page", "why", listing).out
+    frontier.pause(group="forum", reason="holidays")
+    frontier.block("forum.example", 600, "429")
+    [told] = command("page", "why", URL, "--json").json
+    assert [line.split(" since ")[0] for line in told["why"][:2]] == ["scheduled", "the site is paused: holidays"]
+    assert "forum.example is blocked until" in told["why"][2]
+    frontier.resume(group="forum")
+    frontier.block("forum.example", 0)
+    token = Token.fresh()
+    leases = frontier.exchange(token, want=5).leases
+    frontier.exchange(
+        token.next(), settle=[Settlement(lease, Ending.FAILED, reason="lack", detail="no title") for lease in leases]
+    )
+    said = command("page", "why", URL).out
+    assert "it became a dead letter at" in said
+    assert "lack: no title (`gossamer dead show" in said
+    assert "failed since" in said
+    assert (
+        "No layer of the sites of this crawl matches" in command("page", "fetch", "https://other.example/", code=2).err
+    )
 
 
 def test_misuse_is_named(command: Command, frontier: ValkeyFrontier) -> None:

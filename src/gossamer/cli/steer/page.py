@@ -12,17 +12,21 @@ from gossamer.cli import options, output
 from gossamer.cli.options import argument, option
 from gossamer.cli.progress import duration
 from gossamer.cli.timestamp import moment
+from gossamer.engine.page.payload import pack
 from gossamer.errors import DecodingError, EncodingError, SiteError, UnknownLane
 from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import PageInfo, PageState
+from gossamer.model import AddOutcome, PageInfo, PageState, Request
 from gossamer.registry import KIND, Registry
 from gossamer.sites.compile import compile_site
 from gossamer.sites.file.environment import variables
 from gossamer.sites.file.load import survey_texts
+from gossamer.status.why import reasons
 
 app = options.Noun("Single pages: their records, and when they are due.")
 Url = Annotated[str, argument("URL", "The address of the page.")]
+FIRST = 2**31 - 1
+"""Before whatever has a priority."""
 STATES = tuple(state.value for state in PageState if state is not PageState.FETCHING)
 
 
@@ -32,6 +36,7 @@ class Place(NamedTuple):
     site: str
     layer: str
     fingerprint: int
+    request: Request
 
     @property
     def lane(self) -> str:
@@ -52,15 +57,11 @@ def show(
     """
     with where.find() as frontier:
         places = _places(frontier, page_url, site)
-        if not places:
-            raise SiteError(
-                f"No layer of {f'the site {site}' if site else 'the sites of this crawl'} matches {page_url}."
-            )
         found = [(place, *_known(frontier, place)) for place in places]
         now = frontier.counts().now
     if json:
         output.write_json([
-            {**place._asdict(), "fingerprint": f"{place.fingerprint:016x}", "seen": seen, "record": page and _plain(page)}
+            {"site": place.site, "layer": place.layer, "fingerprint": f"{place.fingerprint:016x}", "seen": seen, "record": page and _plain(page)}
             for place, seen, page in found
         ])  # fmt: skip
         return
@@ -71,6 +72,58 @@ def show(
         else:
             for name, value in _told(page, now):
                 output.write_line(f"  {name:10} {value}")
+
+
+@app.command("why")
+@app.command("explain", hidden=True)
+def why(
+    page_url: Url,
+    site: Annotated[str, option("--site", "NAME", "Only as a page of this site.")] = "",
+    json: options.Json = False,
+    where: options.Where = options.HERE,
+) -> None:
+    """Say why a page was fetched or was not, and what it waits for.
+
+    Looks at everything that may keep a page from being fetched: whether anything led to it, what became of it, whether it became a dead
+    letter, and whether its site, its layer or its host is paused, blocked or served by nobody.
+    """
+    with where.find() as frontier:
+        found = [
+            (place, list(reasons(frontier, place.lane, place.request))) for place in _places(frontier, page_url, site)
+        ]
+    if json:
+        output.write_json([{"site": place.site, "layer": place.layer, "why": said} for place, said in found])
+        return
+    for place, said in found:
+        output.write_line(f"site {place.site}, layer {place.layer}, fingerprint {place.fingerprint:016x}")
+        for line in said:
+            output.write_line(f"  {line}")
+
+
+@app.command()
+def fetch(
+    page_url: Url,
+    site: Annotated[str, option("--site", "NAME", "As a page of this site, where several match.")] = "",
+    json: options.Json = False,
+    where: options.Where = options.HERE,
+) -> None:
+    """Fetch a page now, whether it was seen or not, ahead of what is queued in its layer.
+
+    A worker that serves the site fetches it with its next call, politely as always, and reads and stores it as any page of the layer.
+    """
+    with where.find() as frontier:
+        places = _places(frontier, page_url, site)
+        if len(places) > 1:
+            raise typer.BadParameter(f"{', '.join(place.lane for place in places)} match; name one with --site")
+        [place] = places
+        [outcome] = frontier.add([place.request._replace(dont_filter=True, priority=FIRST)])[0]
+        if outcome is not AddOutcome.ADDED:
+            raise UnknownLane(
+                f"{place.lane} does not take it ({outcome.value}): {'; '.join(reasons(frontier, place.lane, place.request))}."
+            )
+    output.write_answer(
+        json, {"lane": place.lane, "url": page_url}, f"{page_url} is queued in {place.lane}, ahead of the rest"
+    )
 
 
 @app.command("list")
@@ -117,7 +170,11 @@ def _places(frontier: ValkeyFrontier, url: str, wanted: str) -> list[Place]:
             # Variables need not be set here: URLs do not depend on them.
             compiled = compile_site(one.site, environment=dict.fromkeys(variables(one.site), "-"))
             if (found := compiled.layer_of(url)) is not None:
-                places.append(Place(compiled.name, found[0], compiled.fingerprint(found[0], url)))
+                link = compiled.link(url, found[0])._replace(always=True)
+                request = pack(link, f"{compiled.name}.{link.layer}")
+                places.append(Place(compiled.name, found[0], compiled.fingerprint(found[0], url), request))
+    if not places:
+        raise SiteError(f"No layer of {f'the site {wanted}' if wanted else 'the sites of this crawl'} matches {url}.")
     return places
 
 
