@@ -14,7 +14,9 @@ from scrapy.utils.test import get_crawler
 from gossamer.errors import SettingError
 from gossamer.scrapy.addon import Addon
 from gossamer.scrapy.process.run import look_up
+from gossamer.scrapy.scheduler import FleetScheduler
 from gossamer.scrapy.setting_notes import notes
+from gossamer.scrapy.stats import FleetStatsMixin
 
 
 def updated(**given: object) -> Settings:
@@ -37,6 +39,29 @@ def test_a_scheduler_that_another_addon_sets_later_is_said() -> None:
     settings.set("SCHEDULER", Scheduler, "addon")
     [note] = notes(settings)
     assert note.startswith("SCHEDULER is scrapy.core.scheduler.Scheduler, so")
+
+
+class OwnScheduler(Scheduler):
+    pass
+
+
+class OwnFleetScheduler(FleetScheduler):
+    pass
+
+
+@pytest.mark.parametrize("priority", ["command", "addon", "project"])
+def test_a_scheduler_is_not_replaced_whoever_names_it(priority: str) -> None:
+    settings = Settings({"GOSSAMER_TUNING": "none", "JOBDIR": "job"})
+    settings.set("SCHEDULER", OwnScheduler, priority)
+    Addon().update_settings(settings)
+    [note] = notes(settings)
+    assert "OwnScheduler, so this project does not take part" in note
+    settings.set("SCHEDULER", OwnFleetScheduler, priority)
+    Addon().update_settings(settings)
+    [note] = notes(settings)
+    assert note.startswith("JOBDIR job keeps no requests")
+    assert settings["SCHEDULER"] is OwnFleetScheduler
+    assert issubclass(settings["STATS_CLASS"], FleetStatsMixin)
 
 
 OWN = "tests.support.site.Site"

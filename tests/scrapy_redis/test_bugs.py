@@ -184,8 +184,10 @@ def test_any_kind_of_client_will_do(
 def test_log_stats_and_the_dupefilter_may_be_left_at_their_defaults(project: Project, site: Site, there: Any) -> None:
     there.rpush("catalog:start_urls", f"{site.url}/")
     given = {"STATS_CLASS": f"{NEW}.stats.RedisStatsCollector", "DUPEFILTER_CLASS": "scrapy.dupefilters.RFPDupeFilter"}
+    given["RANDOMIZE_DOWNLOAD_DELAY"] = "1"
     log = project.start("catalog", MAX_IDLE_TIME_BEFORE_CLOSE=2, LOGSTATS_INTERVAL=1, **given).ended()
     assert "] ERROR: " not in log
+    assert log.count("Delays are not varied at random") == 1
     assert "Crawled " in log
     assert items(there) == Counter(["/", *PAGES])
 

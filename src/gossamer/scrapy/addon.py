@@ -13,7 +13,7 @@ from gossamer.errors import SettingError
 from gossamer.scrapy.download.network import PLACES
 from gossamer.scrapy.feeds import settings as feed_settings
 from gossamer.scrapy.process import commands
-from gossamer.scrapy.setting_notes import ADDON, SCHEDULER, named_scheduler, part_of
+from gossamer.scrapy.setting_notes import ADDON, SCHEDULER, is_fleets, named_scheduler, part_of
 from gossamer.scrapy.settings import is_on, loaded, put_component
 from gossamer.scrapy.speedups import defaults
 from gossamer.scrapy.stats import fleet_collector
@@ -54,8 +54,8 @@ class Addon:
         ours = loaded(settings)
         _put(settings, "EXTENSIONS", NOTES, 0)
         scheduler = named_scheduler(settings)
-        if scheduler is not None:
-            part = part_of(load_object(scheduler), settings)
+        if scheduler is not None and not is_fleets(kind := load_object(scheduler)):
+            part = part_of(kind, settings)
             if part is not None:
                 _guard(settings)
             if part:
@@ -64,7 +64,8 @@ class Addon:
                 _serve_feeds(settings)
                 defaults.apply(settings, ours["GOSSAMER_TUNING"])
             return
-        settings.set("SCHEDULER", SCHEDULER, "addon")
+        if scheduler is None:
+            settings.set("SCHEDULER", SCHEDULER, "addon")
         stats = load_object(settings["STATS_CLASS"])
         _set(settings, "STATS_CLASS", fleet_collector(stats))
         _set(settings, "REMOTE_CONTROL_ENABLED", False, unless_project=True)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SCHEDULER = "gossamer.scrapy.scheduler.FleetScheduler"
+_SCRAPYS = "scrapy.core.scheduler.Scheduler"
 ADDON = SETTINGS_PRIORITIES["addon"]
 JITTER = ("RANDOMIZE_DOWNLOAD_DELAY", "DOWNLOAD_DELAY_JITTER")
 _OF_SCRAPY_REDIS = (
@@ -50,28 +51,35 @@ class SettingNotes:
 
 
 def named_scheduler(settings: BaseSettings) -> Any:
-    """The scheduler that the project, its spider or another add-on names, be it Scrapy's own; None: none, or the fleet's."""
+    """The scheduler that the project, its spider, a command of its own or another add-on names, be it Scrapy's own; None: none, or the
+    fleet's."""
     scheduler = settings["SCHEDULER"]
-    named = (settings.getpriority("SCHEDULER") or 0) >= ADDON
-    return scheduler if named and component_path(scheduler) != SCHEDULER else None
+    path = component_path(scheduler)
+    named = (settings.getpriority("SCHEDULER") or 0) >= ADDON or path != _SCRAPYS
+    return scheduler if named and path != SCHEDULER else None
+
+
+def is_fleets(kind: Any) -> bool:
+    """Whether it is the fleet's scheduler or made of it, and not one that reads the settings of scrapy-redis."""
+    from gossamer.scrapy.scheduler import FleetScheduler
+
+    # Not issubclass: Scrapy's schedulers take any class with their methods for one of theirs.
+    return FleetScheduler in getattr(kind, "__mro__", ()) and not hasattr(kind, "on_frontier")
 
 
 def part_of(kind: Any, settings: BaseSettings) -> bool | None:
     """Whether a scheduler of this class is on the frontier under these settings; None for one that is not Gossamer's."""
-    from gossamer.scrapy.scheduler import FleetScheduler
-
     if hasattr(kind, "on_frontier"):
         return bool(kind.on_frontier(settings))
-    # Not issubclass: Scrapy's schedulers take any class with their methods for one of theirs.
-    return True if FleetScheduler in getattr(kind, "__mro__", ()) else None
+    return True if is_fleets(kind) else None
 
 
 def notes(settings: BaseSettings) -> Iterator[str]:
     """What to know of a project's settings, once the add-on has changed them."""
     scheduler = named_scheduler(settings)
-    if scheduler is None:
+    if scheduler is None or is_fleets(load_object(scheduler)):
         yield from _of_queues(settings)
-        yield from _of_delays(settings)
+        yield from delay_notes(settings)
     elif part_of(load_object(scheduler), settings) is None:
         yield (
             f"SCHEDULER is {component_path(scheduler)}, so this project does not take part in the crawl "
@@ -119,7 +127,7 @@ def _of_queues(settings: BaseSettings) -> Iterator[str]:
         )
 
 
-def _of_delays(settings: BaseSettings) -> Iterator[str]:
+def delay_notes(settings: BaseSettings) -> Iterator[str]:
     """Settings for what the frontier does in the place of Scrapy's download slots."""
     if settings.getbool("AUTOTHROTTLE_DEBUG"):
         yield "AUTOTHROTTLE_DEBUG is not used: the frontier has the delays. `gossamer host show` shows them."

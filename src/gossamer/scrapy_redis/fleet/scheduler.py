@@ -18,6 +18,7 @@ from gossamer.model.reply import CLOSED
 from gossamer.scrapy import scheduler as worker
 from gossamer.scrapy.config import WorkerConfig
 from gossamer.scrapy.lanes import META
+from gossamer.scrapy.setting_notes import delay_notes
 from gossamer.scrapy_redis import connection
 from gossamer.scrapy_redis.connection import Client, RedisError
 from gossamer.scrapy_redis.fleet import item_page
@@ -61,6 +62,8 @@ class LeasingScheduler(worker.FleetScheduler):
                 "SCHEDULER_SERIALIZER is not used: the frontier has a form of its own for requests. Take it out, or set "
                 "SCHEDULER_QUEUE_CLASS to have it used on a queue of scrapy-redis."
             )
+        for note in delay_notes(crawler.settings):
+            logger.warning("%s", note)
         return cls(crawler, worker_config(crawler), server)
 
     @classmethod
