@@ -67,6 +67,9 @@ def thread(page):
         yield page.follow(link)
 ```
 
+A further page whose record has the same key as that of the page before and other lists is a dead letter (`store_refused`), since one
+would replace the other.
+
 Comments that are gone from the thread stay in their table. Where rules can read the pages, they do this and remove those
 ([threads over several pages](../how-to/threads-over-several-pages.md))."""
 WORKERS = """\

@@ -255,3 +255,18 @@ def test_many_writers_of_one_thread_do_not_lose_a_page(url: str, forum: Store) -
     assert failures == []
     assert ids(forum) == ids(forum, 2) == "0" + letters
     assert [row["page"] for row in forum.read("gossamer_pages")] == [0, 0], "both are wholly read"
+
+
+def test_a_thread_whose_urls_change_is_followed_once_its_first_page_stays_away(forum: Store) -> None:
+    """The pages 11 and 12 are 1 and 2 under another name, of a higher rank; the list links the last page, too, before the first."""
+    forum.write([page(1, "abc", 2, title="Old")])
+    forum.write([page(2, "de", 2)])
+    for round in (2, 3):
+        forum.write([page(12, "ef", 12, round=round, direct=True, title="page")])
+        assert ids(forum) == "abcdef", "the last page alone is not the thread"
+        forum.write([page(11, "acd", 12, round=round, direct=True, title="New")])
+        assert columns(forum) == [(1, "New" if round == 3 else "Old", None)]
+        assert ids(forum) == ("acdef" if round == 3 else "abcdef")
+    # The same with its old name again: that of a lower rank is believed at once.
+    forum.write([page(1, "ac", 1, round=4, direct=True, title="Old")])
+    assert (ids(forum), columns(forum)) == ("ac", [(1, "Old", None)])

@@ -216,7 +216,7 @@ def rows_of(
             turn=request.turn,
             turns=tuple(turns),
             round=facts["round"],
-            rank=rank(site.canonical(layer.name, url)),
+            rank=rank(site.canonical(layer.name, url), last=not turns),
         )
         if layer.canonical and request.turn and facts["url"] == site.canonical(layer.name, facts["fetched_url"]):
             # A further page that is not called by the URL of the first has a row of its own, if that is what tells rows apart.

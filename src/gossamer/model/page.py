@@ -51,6 +51,8 @@ class PageRequest(NamedTuple):
     """The environment variables that stand as ${NAME} in it and are looked up when it is sent."""
     task: Mapping[str, Any] = NOTHING
     """What is reported of it to the producer of its task; so is the page it redirects to."""
+    row: Sequence[str] = ()
+    """Of a page turn from a page that a function read: the digests of its record's key and of the lists in it."""
 
     @property
     def before(self) -> str:

@@ -58,6 +58,8 @@ class PagePart(NamedTuple):
     rank: int = 0
 
 
+LAST = 2**62
+"""The ranks from here on are those of pages that turn to no other one."""
 UNREAD = -1
 """A page that a thread has and that is not read: its pages are cut off there."""
 
@@ -88,4 +90,5 @@ PAGES = Table(
     ("thread", "source", "page"),
 )
 """Which pages of a row were read, for rows that come in parts. `page` 0 is the row itself: its `first` page with
-its `rank`, the `round` it was last read in, and whether it was `read` before. `children` are numbers made of the children's keys."""
+its `rank`, the `round` it was last read in, whether it was `read` before, and the children of its first page, or of all its pages where several sources bring some.
+`children` are numbers made of the children's keys."""

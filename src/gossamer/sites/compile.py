@@ -83,6 +83,7 @@ class CompiledSite:
         self._bodied = {name: rule for name, layer in site.layers.items() if (rule := _bodied(site, layer)) is not None}
         self._rows = Rows(site)
         self.page_key = self._rows.page_key
+        self.list_digests = self._rows.list_digests
         self.secrets: Secrets | None = None
         """The variables that stand in its requests."""
         self.login: Login | None = None

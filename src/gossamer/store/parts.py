@@ -147,31 +147,39 @@ def apply(thread: Thread, part: PagePart, children: frozenset[int]) -> tuple[Col
     pages = {page: line for (source, page), line in thread.items() if source == part.source and page}
     if part.turn and row.first is None:
         return Columns.SAYS, None  # A row of its own that a page turn led to.
-    new, changed = row.first is None, False
+    new, changed, came = row.first is None, False, None
     if not part.turn:
         if new:
             row.round = part.round
         elif part.round != row.round:
+            if not part.shared:
+                _follow_thread(row, pages)
             pages, row.round, row.read = {}, part.round, True
-        elif part.page == row.first:
-            row.read = True
+        else:
+            row.read = row.read or part.page == row.first
+            came = None if pages else part.round  # Whatever was to come did come.
         if row.first is None or row.rank is None or part.rank < row.rank:
             if (before := pages.get(row.first or 0)) is not None and before.first and not before.read:
                 del pages[row.first or 0]  # Another page was taken for the first one: it need not come.
             changed = not new and part.page != row.first
             row.first, row.rank = part.page, part.rank
-        pages.setdefault(row.first, _PageState(first=1))
+        elif part.page == row.first:
+            row.rank = part.rank
+        pages.setdefault(row.first, _PageState(came, first=1))
     columns = Columns.FILLS
     if part.page == row.first:
         others = changed or any(line.read for page, line in pages.items() if page != part.page)
         columns = Columns.JOINS if others else Columns.SAYS
+        if not part.shared:
+            row.children = children
     said = ChildSweep(new=True) if new else None
     if part.turn and part.round != row.round:
         # It comes late, after the next round has begun.
         if part.page in pages and not pages[part.page].read:
             pages[part.page].children |= children
     elif pages:
-        pages[part.page] = _PageState(part.round, read=True, children=children)
+        linked = None if part.turn else part.rank
+        pages[part.page] = _PageState(part.round, rank=linked, read=True, children=children)
         for page in part.turns:
             pages.setdefault(page, _PageState()).first = None
         if all(line.read for line in pages.values()):
@@ -186,6 +194,21 @@ def apply(thread: Thread, part: PagePart, children: frozenset[int]) -> tuple[Col
         del thread[key]
     thread.update({(part.source, page): line for page, line in pages.items()})
     return columns, said
+
+
+def _follow_thread(row: _PageState, pages: dict[int, _PageState]) -> None:
+    """A thread whose first page did not come in the whole last round may have a new URL, as where titles are part of URLs: its first
+    page is the one that came with children of the old one. A last page that was linked, too, has others."""
+    known = pages.get(row.first or 0)
+    if known is None or known.read or not known.first or known.round is not None:
+        return
+    came = [
+        (line.rank, page)
+        for page, line in pages.items()
+        if line.read and line.rank is not None and (line.children & row.children or not row.children)
+    ]
+    if came:
+        row.rank, row.first = min(came)
 
 
 def _others(thread: Thread, source: int) -> frozenset[int]:

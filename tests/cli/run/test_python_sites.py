@@ -43,7 +43,11 @@ async def item(page: Page) -> AsyncIterator[Output]:
     yield Record("loose", {"text": f"loose {number}"})
     if number == 11:
         yield Record("loose", {"text": "in its place"})
-    yield {"id": number, "title": shout(page.css("h1::text").get()), "weight": "heavy" if number == 8 else number}
+    fields = {"id": number, "title": shout(page.css("h1::text").get()), "weight": "heavy" if number == 8 else number}
+    if number == 12:
+        fields["parts"] = [page.url]
+        yield page.follow("/p/12/more")
+    yield fields
     yield Record("note", {"item": number, "text": "noted"})
     yield page.follow(f"/d/{number}", to="detail", inherited={"id": number})
 
@@ -142,12 +146,15 @@ def test_layers_of_both_kinds_pushed_and_served_by_workers_one_of_which_is_kille
         ("7", "engine"),
         ("8", "store_refused"),
         ("9", "engine"),
+        ("more", "store_refused"),
     ]
     told = {letter["url"].rpartition("/")[2]: letter["detail"] for letter in letters}
     assert 'raise ValueError("seven is odd")' in told["7"]
     assert "raise asyncio.CancelledError" in told["9"]
     assert "Table items, column weight: a whole number is wanted, str was given" in told["8"]
     assert "The page has 2 records of loose, and its key (url) is the same for all of them" in told["11"]
+    assert "has the same key (id) as that of" in told["more"]
+    assert place.rows("select parts from items where id = 12") == [(f'["{site.url}/p/12"]',)]
     assert place.rows("select text from loose order by length(text), text") == [(f"loose {one}",) for one in whole]
 
 

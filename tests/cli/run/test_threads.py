@@ -68,21 +68,28 @@ def place(tmp_path: Path, valkey_server: Server, crawl_name: str) -> Place:
     return Place(tmp_path, valkey_server, crawl_name)
 
 
-def serve(site: Site, threads: dict[int, list[int]], broken: str = "") -> None:
-    """The forum: a list, and each thread on pages of three comments, as HTML and as JSON."""
+def serve(site: Site, threads: dict[int, list[int]], broken: str = "", renamed: int = 0) -> None:
+    """The forum: a list, and each thread on pages of three comments, as HTML and as JSON. A thread is `renamed`, and so are its URLs."""
     paths = []
     for number, comments in threads.items():
+        name = f"/t/{number}-other" if number == renamed else f"/t/{number}"
         pages = [comments[at : at + ON_A_PAGE] for at in range(0, len(comments), ON_A_PAGE)] or [[]]
-        paths.append(f"/t/{number}")
+        paths.append(name)
         if len(pages) > 1:
-            paths.append(f"/t/{number}/{len(pages)}")  # As forums do: the list links the last page, too.
+            paths.append(f"{name}/{len(pages)}")  # As forums do: the list links the last page, too.
         for at, found in enumerate(pages, 1):
             more = at < len(pages)
-            title = f"<h1>Thread {number}</h1>" if at == 1 else "<h1>page</h1>" if at == 2 else ""
-            path = f"/t/{number}/{at}" if at > 1 else f"/t/{number}"
+            title = (
+                f"<h1>{'Other' if number == renamed else 'Thread'} {number}</h1>"
+                if at == 1
+                else "<h1>page</h1>"
+                if at == 2
+                else ""
+            )
+            path = f"{name}/{at}" if at > 1 else name
             own = f'<link rel=canonical href="{f"/t/{number}" if number % 2 else path}">'
             body = "".join(f"<p class=c id={one}>text {one}</p><i class=m>m{one}</i>" for one in found)
-            next = f'<a class=next href="/t/{number}/{at + 1}">next</a>' if more else ""
+            next = f'<a class=next href="{name}/{at + 1}">next</a>' if more else ""
             site.on(path, Reply(status=500) if path == broken else Reply(body=f"{own}{title}{body}{next}"))
             items = [{"id": one, "text": f"text {one}"} for one in found]
             total = len(comments) if at == 1 else None
@@ -96,7 +103,7 @@ def said(threads: dict[int, list[int]]) -> list[tuple[int, int, str]]:
 
 
 def test_a_thread_over_several_pages_is_one_row_with_all_its_comments(place: Place) -> None:
-    first = {1: [*range(100, 108)], 2: [200], 3: [300, 301, 302, 303], 4: []}
+    first = {1: [*range(100, 108)], 2: [200], 3: [300, 301, 302, 303], 4: [], 5: [500, 501, 502, 503]}
     comments = "select parent_id, id, text from comments order by 1, 2"
     named = "select substr(parent_url, instr(parent_url, '/t/') + 3, 1) + 0, id, text from named_comments order by 1, 2"
     with Site() as site:
@@ -112,13 +119,21 @@ def test_a_thread_over_several_pages_is_one_row_with_all_its_comments(place: Pla
             (number, f"m{one}") for number, one, _ in said(first)
         ]
         # Comments are deleted, so that others move to the page before; one thread grows, and a page of another fails.
-        later = {1: [100, 102, 103, 104, 107], 2: [200, 201, 202, 203], 3: [300, 301, 303, 304], 4: [400]}
-        serve(site, later, broken="/t/3/2")
+        later = {
+            1: [100, 102, 103, 104, 107],
+            2: [200, 201, 202, 203],
+            3: [300, 301, 303, 304],
+            4: [400],
+            5: [500, 501, 503, 504],
+        }
+        serve(site, later, broken="/t/3/2", renamed=5)
         place.crawl("site.yaml")
-        kept = {**later, 3: [300, 301, 302, 303]}  # 302 may still be on the page that failed; 304 is only there.
+        # 302 may still be on the page that failed; 304 is only there. 502 may be on the pages that 5 had under its old name.
+        kept = {**later, 3: [300, 301, 302, 303], 5: [500, 501, 502, 503, 504]}
         assert place.rows(comments) == place.rows(named) == said(kept)
-        serve(site, later)
+        serve(site, later, renamed=5)
         place.crawl("site.yaml")
+        assert place.rows("select title, url from posts where id = 5") == [("Other 5", f"{site.url}/t/5-other")]
         assert place.rows(comments) == place.rows(named) == said(later)
         assert place.rows("select title from named_posts where url like '%/t/2/2'") == [("page",)]
         assert place.rows("select parent_id, mark from marks order by 1, 2") == [

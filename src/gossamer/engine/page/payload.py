@@ -33,6 +33,8 @@ def pack(request: PageRequest, lane: str, limit: int | None = None) -> Request:
         meta["always"] = True
     if request.secrets:
         meta["secrets"] = list(request.secrets)
+    if request.row:
+        meta["row"] = list(request.row)
     if request.task:
         meta[CARRIED] = request.task
     fields: dict[str, Any] = {"url": request.url}
@@ -85,6 +87,7 @@ def unpack(lease: Lease) -> PageRequest:
         site=site,
         secrets=meta.get("secrets", ()),
         task=meta.get(CARRIED, NOTHING),
+        row=meta.get("row", ()),
     )
 
 

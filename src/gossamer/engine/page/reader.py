@@ -121,6 +121,10 @@ class PageReader:
                 await asyncio.to_thread(self._archive.keep_file, layer.site, name, response)
             except ArchiveFailed as error:
                 raise PageFailed("archive", str(error), after=ARCHIVE_PAUSE) from error
+        row = layer.site.compiled.list_digests(layer.name, records) if layer.function is not None else ()
+        if row:
+            _refuse_replaced_lists(layer, request, row)
+            reading = reading._replace(links=[_with_row(link, layer, row) for link in reading.links])
         part = layer.site.compiled.part(layer.name)
         further = turns(reading, layer.name) if part is not None else ()
         items, kept = await self._store(layer, request, response, records, further)
@@ -202,6 +206,23 @@ class PageReader:
             for name in named.difference(reading.missing):
                 if name.partition(".")[0] in layer.rule.fields:
                     counters.add(f"{UNREADABLE}{layer.name}.{name}")
+
+
+def _with_row(link: PageRequest, layer: ServedLayer, row: tuple[str, ...]) -> PageRequest:
+    return link._replace(row=row) if link.turn and link.layer == layer.name else link
+
+
+def _refuse_replaced_lists(layer: ServedLayer, request: PageRequest, row: tuple[str, ...]) -> None:
+    """PageFailed for a further page of a thread whose record would replace that of the page before."""
+    if request.row and request.row[0] == row[0] and request.row[1] != row[1]:
+        key = ", ".join(layer.site.compiled.site.store[layer.name].key)
+        raise PageFailed(
+            "store_refused",
+            f"The record of this page has the same key ({key}) as that of {request.before}, which led here, and other lists: one would "
+            f"replace the other. Yield what the lists hold as records of a layer of their own, and the record of {layer.name} on the first "
+            "page only (if not page.turn).",
+            again=False,
+        )
 
 
 def _is_empty(records: Iterable[Any], path: Sequence[str]) -> bool:

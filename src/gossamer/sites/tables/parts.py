@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from hashlib import blake2b
 
-from gossamer.model.table import UNREAD, PagePart, Table
+from gossamer.model.table import LAST, UNREAD, PagePart, Table
 from gossamer.sites.format import SiteSpec
 from gossamer.sites.page import Reading
 
@@ -55,11 +56,15 @@ def page_number(fingerprint: int) -> int:
     return (fingerprint & _MOST) or 1
 
 
-def rank(url: str) -> int:
-    """Where a page stands among those of its thread, as far as its URL says: further pages have longer URLs, or higher numbers in
-    them."""
+def rank(url: str, last: bool) -> int:
+    """Where a page stands among those of its thread, as far as one can tell: the last one turns to no other, further pages have longer
+    URLs, or higher numbers in them."""
     numbers = sum(map(int, _NUMBER.findall(url)))
-    return (min(len(url), 2**14 - 1) << 48) | min(numbers, 2**48 - 1)
+    return last * LAST + (min(len(url), 2**14 - 1) << 48) + min(numbers, 2**48 - 1)
+
+
+def digest(value: object) -> str:
+    return blake2b(repr(value).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def turns(reading: Reading, layer: str) -> tuple[int, ...]:

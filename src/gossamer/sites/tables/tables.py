@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gossamer.model.page import Record
@@ -11,7 +11,7 @@ from gossamer.model.table import PAGES, Column, PagePart, Row, Table
 from gossamer.sites.extract.clean import gives_list
 from gossamer.sites.format import ChildTable, FieldRule, Kind, SiteSpec, StoreRule, stored_fields
 from gossamer.sites.python.table import FunctionTable
-from gossamer.sites.tables.parts import TableParts, joined
+from gossamer.sites.tables.parts import TableParts, digest, joined
 
 EXTRA = {
     "url": "text",
@@ -155,6 +155,18 @@ class Rows:
         """The key of a record that says nothing of it itself, so that all records of a page have the same; empty for others."""
         key = self._keys.get(record.layer, ())
         return key if all(name in EXTRA and name not in record.fields for name in key) else ()
+
+    def list_digests(self, layer: str, records: Sequence[Record]) -> tuple[str, ...]:
+        """Digests of the key and of the lists of a function's only record on a page of its layer; empty if it has none of these. A further
+        page with the same key and other lists would replace them."""
+        own = [record.fields for record in records if record.layer == layer]
+        if layer not in self._functions or len(own) != 1:
+            return ()
+        [fields] = own
+        lists = {name: value for name, value in fields.items() if isinstance(value, list | tuple) and value}
+        if not lists or not fields.keys() >= set(self._keys[layer]):
+            return ()
+        return digest([fields[name] for name in self._keys[layer]]), digest(lists)
 
     def row(self, record: Record, facts: Mapping[str, Any], part: PagePart | None = None) -> Row | None:
         """`facts` has what is known about the page itself, by the names of `EXTRA`. StoreRefused for a record of a function that is
