@@ -9,6 +9,7 @@ from scrapy import FormRequest, Request, Spider
 from scrapy.http import JsonRequest
 
 from gossamer.errors import EncodingError
+from gossamer.frontier.codec import encode_request
 from gossamer.model import Lease, SeenPolicy
 from gossamer.scrapy.lanes import declared
 from gossamer.scrapy.request.codec import RequestCodec
@@ -45,6 +46,12 @@ class Declared(Request):
         super().__init__(*args, **more)
 
 
+class Named(Request):
+    def __init__(self, *args: Any, named: str, **more: Any) -> None:
+        self.named = named
+        super().__init__(*args, **more)
+
+
 class Waiting(JsonRequest):
     """What its constructor takes is not among the names that it has from Scrapy."""
 
@@ -77,12 +84,18 @@ class Plain(Spider):
     def parse_other(self, response: Any) -> None: ...
 
 
-def through(request: Request) -> Request:
+def codec() -> RequestCodec:
     spider = Plain()
-    codec = RequestCodec(spider, "plain", declared(spider, SeenPolicy()), lambda _: 1, 1 << 20)
+    return RequestCodec(spider, "plain", declared(spider, SeenPolicy()), lambda _: 1, 1 << 20)
+
+
+def made_of(payload: bytes, priority: int = 0) -> Request:
     values: dict[str, Any] = dict.fromkeys(Lease._fields, 0)
-    payload = codec.encode(request, "plain.main", 1).payload
-    return codec.decode(Lease(**{**values, "lane": "plain.main", "payload": payload, "priority": request.priority}))
+    return codec().decode(Lease(**{**values, "lane": "plain.main", "payload": payload, "priority": priority}))
+
+
+def through(request: Request) -> Request:
+    return made_of(codec().encode(request, "plain.main", 1).payload, request.priority)
 
 
 def state(request: Request) -> tuple[Any, ...]:
@@ -134,6 +147,12 @@ def test_what_cannot_be_stored_is_named_or_left_to_a_constructor_that_says_what_
     assert isinstance(made, Declared)
     assert made.tag == "t"
     assert made.lock is not None
+
+
+def test_one_that_scrapy_redis_has_stored_is_made_by_its_constructor() -> None:
+    made = made_of(encode_request({"url": "http://h.example/", "class": f"{__name__}.Named", "named": "n"}))
+    assert isinstance(made, Named)
+    assert made.named == "n"
 
 
 def test_a_class_that_no_other_worker_could_find_is_refused() -> None:

@@ -229,11 +229,8 @@ class RequestCodec:
     def _make(self, fields: dict[str, Any], priority: int) -> Request:
         fields["callback"] = self._method(fields["callback"], "callback")
         fields["errback"] = self._method(fields["errback"], "errback")
-        kind, attributes, named = (
-            self._class(fields.pop(CLASS, None)),
-            fields.pop(ATTRIBUTES, None),
-            fields.pop(NAMED, None),
-        )
+        kind, attributes = self._class(fields.pop(CLASS, None)), fields.pop(ATTRIBUTES, None)
+        named = None if attributes is None else fields.pop(NAMED, None)  # without them, one of the class's own
         fields["priority"] = priority
         try:
             return kind(**fields) if attributes is None else made_again(kind, fields, attributes, named)
