@@ -68,6 +68,8 @@ ELSEWHERE = {
         "extends",
         "examples",
         "revisit",
+        "rediscover",
+        "page_records",
         "lacking",
         "body",
         "archive",
