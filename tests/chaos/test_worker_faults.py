@@ -170,7 +170,9 @@ def test_a_server_out_of_reach_for_all_is_waited_for(
         in_the_middle(fleet)
         # The outage itself: longer than a lease.
         time.sleep(OUTAGE)
-        assert all(worker.running and "cannot be reached" in worker.log for worker in workers)
+        # A worker that has nothing to tell calls only every few seconds.
+        wait_until(lambda: all("cannot be reached" in worker.log for worker in workers), "both to notice", 60)
+        assert all(worker.running for worker in workers)
         fault_proxy.heal()
         fault_proxy.cut()
         assert fleet.end(workers, 180 + OUTAGE) == ["finished", "finished"]

@@ -181,6 +181,9 @@ def test_whoever_is_killed_nothing_is_lost(tmp_path: Path, crawl_name: str, site
             until(lambda: len(site.visits) > 80, "more pages")
             worker.kill()
             crawl.start("work", "--forever")
+            # A worker that finds no server when it starts ends.
+            known = len(site.visits)
+            until(lambda: len(site.visits) > known + 5, "pages of the other worker")
             server.kill()
             server.restart()
             until(lambda: len(site.visits) > 120, "more pages")
