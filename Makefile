@@ -81,7 +81,7 @@ mutants: $(DEV_STAMP) system
 	@$(BIN)/python scripts/mutants.py $(MUTANTS_ARGS)
 
 # The long forms of tests/chaos, of the state machine and of other searches at random: CHAOS_ARGS="--rounds 200",
-# WORKER_ARGS="--runs 100", CRAWLS_ARGS="--runs 30", MACHINE=20 (times as many examples).
+# WORKER_ARGS="--runs 100", CRAWLS_ARGS="--runs 30", PLANNERS_ARGS="--runs 10", MACHINE=20 (times as many examples).
 MACHINE ?= 17
 SEARCHES := $(addprefix tests/frontier/contract/machine/test_,state_machine.py attempts.py seen_cache.py partitions.py shares.py) $(addprefix tests/scrapy/,feeds/test_histories.py request/test_objects.py speedups/test_urls.py speedups/test_fingerprint.py)
 CONTRACT := $(addprefix tests/frontier/contract/test_,contract.py documents.py mutations.py rounds.py)
@@ -89,6 +89,7 @@ chaos: $(DEV_STAMP) system
 	@$(BIN)/python scripts/chaos/server.py $(CHAOS_ARGS)
 	@$(BIN)/python scripts/chaos/workers.py $(WORKER_ARGS)
 	@$(BIN)/python scripts/chaos/crawls.py $(CRAWLS_ARGS)
+	@$(BIN)/python scripts/chaos/planners.py $(PLANNERS_ARGS)
 	@FAULT_FACTOR=10 $(BIN)/python -m pytest tests/chaos/test_worker_faults.py tests/chaos/test_threads.py
 	@MACHINE_FACTOR=$(MACHINE) $(BIN)/python -m pytest $(SEARCHES) -k "not planted"
 	@CONTRACT_PLACES=all $(BIN)/python -m pytest -n $(WORKERS) $(CONTRACT)

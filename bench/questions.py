@@ -45,7 +45,7 @@ def unserialisable(crawls: Crawls) -> None:
             print(f"{label}: {ended['errors'].count(' ERROR: ')} errors in the log")
             if label == OURS:
                 print(
-                    next(line for line in ended["errors"].splitlines() if "object" in line and "was not queued" in line)
+                    next(line for line in ended["errors"].splitlines() if "lock" in line and "was not queued" in line)
                 )
     print(table(["", *KINDS, "refused and counted", "missing otherwise", "seen, never fetched"], rows))
 

@@ -33,7 +33,7 @@ from gossamer.sites.url import match
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from scripts import python_sites_page  # noqa: E402
+from scripts import alerts_page, python_sites_page  # noqa: E402
 from scripts.reflow import main as reflow_pages  # noqa: E402
 from scripts.reflow import reflow  # noqa: E402
 
@@ -57,6 +57,7 @@ def pages() -> dict[str, str]:
         "tuning.md": tuning_page(),
         "site-files.md": site_files_page(),
         "python-sites.md": page("Sites in Python", *python_sites_page.paragraphs()),
+        "alerts.md": page("Alert rules", *alerts_page.paragraphs()),
         "migrate.md": migrate_page(),
         "site-file.schema.json": json.dumps(schema.schema(), indent=1, ensure_ascii=False) + "\n",
     }

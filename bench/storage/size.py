@@ -19,7 +19,7 @@ from scrapy_redis.connection import get_redis
 from gossamer.frontier.call import text
 from gossamer.frontier.server import keys, library
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.frontier.verbs.control import seen_table
+from gossamer.frontier.verbs.control.tables import seen_table
 from gossamer.frontier.verbs.work.batch import entry_of
 from gossamer.model import SeenKind, SeenPolicy
 from gossamer.settings import Settings, load

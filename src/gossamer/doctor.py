@@ -13,10 +13,11 @@ from gossamer.frontier.connection.router import slot_of
 from gossamer.frontier.server import keys, library
 from gossamer.frontier.server.info import ServerInfo, version_numbers
 from gossamer.frontier.valkey import check_data, found_crawl
-from gossamer.settings import SETTINGS, Settings
+from gossamer.settings import BY_NAME, SETTINGS, Settings
 
 INTSET_ENTRIES = 512
 CLOCK_SECONDS = 2.0
+WEBHOOK = "GOSSAMER_ALERT_WEBHOOK"
 
 
 class CheckState(Enum):
@@ -83,6 +84,10 @@ def examine(settings: Settings) -> Iterator[Check]:
 
 
 def settings_checks(settings: Settings) -> Iterator[Check]:
+    if settings[WEBHOOK]:
+        yield Check(
+            "alerts", GOOD, f"alerts go to {BY_NAME[WEBHOOK].shown(settings[WEBHOOK])}; `gossamer alert test` tries it"
+        )
     lease, send, call = (settings[f"GOSSAMER_{name}_SECONDS"] for name in ("LEASE", "SEND", "CALL"))
     if send >= lease:
         yield Check("settings", BAD, f"GOSSAMER_SEND_SECONDS ({send:g}) is not below GOSSAMER_LEASE_SECONDS ({lease:g})",

@@ -308,3 +308,9 @@ class BadRules(GossamerError):
     """A file is no set of NEOCrawler rules. The message says what was found instead."""
 
     exit_code = 2
+
+
+class SourceUnreadable(GossamerError):
+    """The server of a NEOCrawler instance cannot be read. The message says why; nothing was changed."""
+
+    exit_code = 3

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from gossamer.errors import SettingError
 
@@ -31,12 +32,14 @@ _SECRET_OPTIONS = re.compile(r"([?&][^=&]*(?:password|secret|token)[^=&]*=)[^&]*
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting: `name` with the unit in it, `default`, `kind` (how text becomes a value) and `help`."""
+    """One setting: `name` with the unit in it, `default`, `kind` (how text becomes a value) and `help`. `secret`: people are shown no more of
+    it than the host of a URL."""
 
     name: str
     default: Any
     kind: Callable[[Any], Any]
     help: str
+    secret: bool = False
 
     @property
     def key(self) -> str:
@@ -48,8 +51,26 @@ class Setting:
         try:
             return self.kind(value)
         except (TypeError, ValueError, OverflowError) as error:
-            said = concealed(value)
+            said = self.shown(value)
             raise SettingError(f"{self.name} from {source}: {said!r} cannot be used ({error}). {self.help}") from None
+
+    def shown(self, value: Any) -> Any:
+        """`value` as it may be shown to people."""
+        return host_only(value) if self.secret else concealed(value)
+
+
+def host_only(value: Any) -> str:
+    """A URL without all that may be secret; what is none is `***` altogether."""
+    if value == "":
+        return ""
+    try:
+        parts = urlsplit(value)
+        if parts.hostname and parts.scheme in ("http", "https"):
+            host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+            return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}/***"
+    except (ValueError, AttributeError, TypeError):
+        pass
+    return "***"
 
 
 def concealed(value: Any) -> Any:
@@ -140,6 +161,13 @@ def _addresses(value: Any) -> str:
     return text
 
 
+def _web_address(value: Any) -> str:
+    text = _text_or_empty(value).strip()
+    if text and (host_only(text) == "***" or any(sign.isspace() or not sign.isprintable() for sign in text)):
+        raise ValueError("expected an address that begins with https:// or http://")
+    return text
+
+
 def _one_of(*words: str) -> Callable[[Any], str]:
     def parse(value: Any) -> str:
         if value not in words:
@@ -210,6 +238,12 @@ SETTINGS: tuple[Setting, ...] = (
         50,
         _at_least_one,
         "How many versions of a site file (or of another document) a crawl keeps; the oldest goes when one more is put.",
+    ),
+    Setting(
+        "GOSSAMER_WHO",
+        "",
+        _text_or_empty,
+        "Who changes site files, pauses and the like: the name in histories and in `gossamer site log`. Empty: user@host.",
     ),
     Setting(
         "GOSSAMER_ITEMS_MAX",
@@ -377,7 +411,7 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_SITE_TABLES",
         "",
         _text_or_empty,
-        "The tables that site files of the crawl may read with `refresh`, divided by commas; `*` stands for anything. Whoever can push a file can send what they hold somewhere. A site file that is named on the command line may read all tables of its database. Empty: none.",
+        "The tables that site files of the crawl may read with `refresh`, divided by commas; `*` stands for anything, and lets planners run the queries of spider files. Whoever can push a file can send what they hold somewhere. A site file that is named on the command line may read all tables of its database. Empty: none.",
     ),
     Setting(
         "GOSSAMER_PRIVATE_ADDRESSES",
@@ -529,9 +563,33 @@ SETTINGS: tuple[Setting, ...] = (
         "How a planner divides the room among the sites and layers that have due pages: `weights` (in proportion, exact over time) or "
         "`neocrawler` (each part rounded up, the highest weight first, what one does not use carried to the next).",
     ),
+    Setting(
+        "GOSSAMER_ALERT_WEBHOOK",
+        "",
+        _web_address,
+        "The address to which the planner that leads sends alerts by POST. It is a secret, and nothing shows more of it than its host. Empty: alerts are only logged and listed, where rules were pushed.",
+        secret=True,
+    ),
+    Setting(
+        "GOSSAMER_ALERT_FORMAT",
+        "alertmanager",
+        _one_of("alertmanager", "slack", "discord", "dingtalk", "feishu"),
+        "The JSON that the webhook is sent: `alertmanager` (that of Prometheus' Alertmanager, with `text` and `id`), or what these chats take: `slack` (also Mattermost and Rocket.Chat), `discord`, `dingtalk`, `feishu`.",
+    ),
+    Setting(
+        "GOSSAMER_ALERT_SECONDS",
+        10.0,
+        _seconds,
+        "How long the webhook may take to answer; then the message is sent again later.",
+    ),
 )
 
 BY_NAME: Mapping[str, Setting] = {setting.name: setting for setting in SETTINGS}
+
+
+def shown_value(name: str, value: Any) -> Any:
+    """The value of a setting as the command line shows it: what is secret is left out, all else is as it was given."""
+    return BY_NAME[name].shown(value) if name in BY_NAME and BY_NAME[name].secret else value
 
 
 @dataclass(frozen=True, slots=True)

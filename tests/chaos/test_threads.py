@@ -1,6 +1,7 @@
-"""A board behind a login, whose threads lie on several pages and change from round to round. Sessions end, pages fail, workers are killed:
-the tables have what the board has, each comment once, and each thread the columns of its first page. FAULT_FACTOR: so many times as
-many boards."""
+"""A board behind a login, whose threads lie on several pages and change from round to round, some with their URLs. One is a seed with a
+value of its own and linked, too; the list is counted from page 1, which is the seed. Sessions end, pages fail, workers are killed: the
+tables have what the board has, each comment once, and each thread the columns of its first page. FAULT_FACTOR: so many times as many
+boards."""
 
 from __future__ import annotations
 
@@ -22,9 +23,11 @@ from gossamer.testing.servers import Server
 
 BOARDS = int(os.environ.get("FAULT_FACTOR", "1"))
 THREADS, ON_A_PAGE, ON_A_LIST, KILLS, ROUNDS = 10, 3, 4, 1, 2
+RENAMED = 3
+"""The URL of every third thread changes."""
 FILE = """
 site: board
-seeds: [SITE/list]
+seeds: ['SITE/list?page=1', {url: SITE/t/2, pass: {known: by its seed}}]
 politeness: {robots: ignore, hosts: {HOST: {concurrency: 6}}}
 request: {retries: 30, retry_status: [503]}
 seen: round
@@ -33,13 +36,14 @@ login:
   form: {user: '${SITE_USER}'}
   check: {contains: Log out}
 layers:
-  list: {match: ^/list, follow: [{css: a, to: thread}, {url: '/list?page={turn+1}', to: list, pages: 0}]}
+  list: {match: ^/list, follow: [{css: a, to: thread}, {url: '/list?page={turn}', to: list, pages: 0}]}
   thread:
     match: ^/t/
     fields:
       id: {from: url, regex: '/t/(\\d+)', type: int}
       title: h1
       post: b
+      known: {from: parent.known}
       comments: {each: p, fields: {id: {xpath: ./@id}}}
       places: {each: p, fields: {text: {xpath: .}}}
     follow: [{css: a.page, to: thread, pages: 0}, {css: a.file, to: file}]
@@ -65,7 +69,11 @@ class Board(Site):
         self.round += 1
         for number, comments in self.threads.items():
             kept = [one for one in comments if self._chance.random() > 0.25]
-            new = [f"{number}-{self._chance.randrange(10**9)}" for _ in range(self._chance.randrange(7))]
+            # Those whose URLs change have more than one page, by which the new first page is known at once.
+            least = ON_A_PAGE + 1 if number % RENAMED == 0 else 0
+            new = [
+                f"{number}-{self._chance.randrange(10**9)}" for _ in range(least + self._chance.randrange(7 - least))
+            ]
             self.threads[number] = [*kept, *new]
 
     def _next(self, target: str, path: str) -> Reply:
@@ -93,7 +101,7 @@ class Board(Site):
             return Reply(body="".join(f'<a href="{path}">{path}</a>' for path in linked))
         if path.startswith("/f/"):
             return Reply(body=path, headers={"Content-Type": "application/pdf"})
-        number = int(path.rpartition("/")[2])
+        number = int(path.rpartition("/")[2].partition("-")[0])
         comments = self.threads[number][(page - 1) * ON_A_PAGE : page * ON_A_PAGE]
         pager = "".join(f'<a class=page href="{other}">x</a>' for other in self._pages(number) if other != target)
         text = "".join(f'<p id="{one}">{one}<a class=file href="/f/{one}">x</a></p>' for one in comments)
@@ -103,7 +111,9 @@ class Board(Site):
         return max(1, -(-len(self.threads[number]) // ON_A_PAGE))
 
     def _pages(self, number: int) -> list[str]:
-        return [f"/t/{number}", *(f"/t/{number}?page={page}" for page in range(2, self._last(number) + 1))]
+        # Titles of some become shorter: the lower of two ranks is believed at once.
+        slug = f"-{'x' * (ROUNDS - self.round)}" if number % RENAMED == 0 else ""
+        return [f"/t/{number}{slug}", *(f"/t/{number}{slug}?page={page}" for page in range(2, self._last(number) + 1))]
 
 
 def kill_one(place: Place, crawl: Started, board: Board, chance: random.Random) -> None:
@@ -140,8 +150,9 @@ def test_threads_are_as_the_board_has_them(tmp_path: Path, valkey_server: Server
             assert sorted(place.rows("select parent_id, text from places")) == sorted(
                 (t, f"{one}x") for t, one in comments
             )
-            assert place.rows("select id, title, post from threads order by id") == [
-                (thread, f"{thread} in {round}", "post 1") for thread in board.threads
+            assert place.rows("select id, title, post, known from threads order by id") == [
+                (thread, f"{thread} in {round}", "post 1", "by its seed" if thread == 2 else None)
+                for thread in board.threads
             ]
             files = place.rows(f"select id, file from files where round = {round} order by id")
             assert [one for one, _ in files] == sorted(one for _, one in comments)

@@ -267,9 +267,11 @@ def test_on_a_terminal_a_table_is_drawn_and_brackets_stay() -> None:
     assert b"URL" not in shown
 
 
-def drawn(width: int, columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> list[str]:
+def drawn(
+    width: int, columns: tuple[str, ...], rows: list[tuple[object, ...]], optional: tuple[str, ...] = ()
+) -> list[str]:
     """The lines of a table on a terminal so wide."""
-    code = f"from gossamer.cli import output; output.write_table({columns!r}, {rows!r})"
+    code = f"from gossamer.cli import output; output.write_table({columns!r}, {rows!r}, {optional!r})"
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     try:
@@ -287,6 +289,19 @@ def drawn(width: int, columns: tuple[str, ...], rows: list[tuple[object, ...]]) 
         os.close(ours)
         os.close(theirs)
     return [line.rstrip() for line in re.sub(r"\x1b\[[\d;]*m|\r", "", shown).splitlines()]
+
+
+def test_a_narrow_terminal_goes_without_columns_that_matter_less() -> None:
+    columns = ("site", "state", "next", "waiting", "by depth")
+    rows: list[tuple[object, ...]] = [("forum.example", "paused", "login failed: 403 Forbidden", 3, "0: 1, 1: 2")]
+    assert "by depth" in drawn(80, columns, rows, ("by depth", "next"))[0]
+    assert drawn(60, columns, rows, ("by depth", "next")) == [
+        "site           state   next                         waiting",
+        "forum.example  paused  login failed: 403 Forbidden        3",
+        "no room for: by depth; a wider terminal and --json have them",
+    ]
+    folded = drawn(52, columns, rows, ("by depth", "next"))
+    assert (folded[1].split()[-1], folded[2].strip()) == ("3", "Forbidden"), "a long text is folded instead"
 
 
 def test_on_a_narrow_terminal_columns_that_say_nothing_are_left_out() -> None:

@@ -57,6 +57,7 @@ def test_promtool_accepts_configuration_and_rules(tmp_path: Path) -> None:
     assert f"{len(RULES)} rules found" in promtool("check", "rules", "alerts.yml", cwd=tmp_path / "deploy")
 
 
+@pytest.mark.timeout(400)  # It takes promtool a minute and more on a busy machine.
 def test_each_alert_fires_when_it_should_and_only_then(tmp_path: Path) -> None:
     write(tmp_path, {"alerts.yml": FILES["deploy/alerts.yml"], "test.yml": RULES_TEST.read_text(encoding="utf-8")})
     promtool("test", "rules", "test.yml", cwd=tmp_path)

@@ -16,7 +16,6 @@ from gossamer.settings import SETTINGS
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-GENERATED = generate_docs.pages()
 LUA = sorted(generate_docs.LUA.rglob("*.lua"))
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
@@ -53,10 +52,11 @@ def reachable_from(page: Path, found: set[Path]) -> set[Path]:
     return found
 
 
-@pytest.mark.parametrize("name", GENERATED)
-def test_a_generated_page_is_up_to_date(name: str) -> None:
-    written = (generate_docs.REFERENCE / name).read_text(encoding="utf-8")
-    assert written == GENERATED[name], "run make docs"
+def test_generated_pages_are_up_to_date() -> None:
+    pages = generate_docs.pages()
+    assert pages
+    for name, page in pages.items():
+        assert (generate_docs.REFERENCE / name).read_text(encoding="utf-8") == page, f"{name}: run make docs"
 
 
 def test_every_setting_is_in_the_reference() -> None:
@@ -90,9 +90,9 @@ def test_every_command_and_option_says_what_it_does() -> None:
     assert silent == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
-def test_every_page_is_reachable_from_the_index(page: Path) -> None:
-    assert page.resolve() in reachable_from((DOCS / "index.md").resolve(), set())
+def test_every_page_is_reachable_from_the_index() -> None:
+    found = reachable_from((DOCS / "index.md").resolve(), set())
+    assert [page.relative_to(DOCS).as_posix() for page in PAGES if page.resolve() not in found] == []
 
 
 @pytest.mark.parametrize(

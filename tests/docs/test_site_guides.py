@@ -24,6 +24,7 @@ GUIDES = (
     "many-sources-from-one-file", "pages-turns-and-depth", "log-in-and-cookies", "json-apis-and-posts", "charsets-and-broken-html",
     "prices-over-time", "sites-behind-proxies", "keep-raw-pages", "write-a-handler-in-python", "serve-sites-continuously", "plan-rounds",
     "stop-resume-and-rounds", "refresh-stored-pages", "threads-over-several-pages", "fetch-only-what-changed",
+    "crawl-a-forum-incrementally",
 )  # fmt: skip
 
 

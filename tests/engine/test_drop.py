@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 from tests.support.example_sites import Place
-from tests.support.native_crawl import Crawl
+from tests.support.native_crawl import Crawl, until, working
 from tests.support.site import Site, links
 
+from gossamer.engine.job import NativeJob
+from gossamer.engine.rounds.rounds import GONE
+from gossamer.engine.worker import NativeWorker
 from gossamer.registry import Registry
 from gossamer.testing.servers import Server
 
@@ -58,6 +61,34 @@ def test_the_commands_do_so(site: Site, valkey_server: Server, crawl_name: str, 
     [told] = place.crawl(file)["sites"]
     assert (told["drained"], told["round"], told["pages"]) == (True, 0, len(PAGES))
     assert Counter(site.paths()) == Counter(PAGES * 2)
+
+
+@pytest.mark.timeout(120)
+async def test_a_worker_that_serves_it_crawls_it_again_when_somebody_wants_it(
+    crawl: Crawl, site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path
+) -> None:
+    place = Place(tmp_path, valkey_server, crawl_name)
+    site.on("/list", links(*PAGES[1:]))
+    crawl.push(SITE.replace("SEEN", "forever"))
+
+    def is_over() -> bool:
+        with crawl.frontier() as frontier:
+            known = bool(frontier.counts("pages").groups)
+            return known and any(info.ended is not None for info in frontier.rounds("pages", 1))
+
+    worker = NativeWorker(crawl.settings, NativeJob(stage=None, forever=True))
+    async with working(worker):
+        for times in (1, 2):
+            await until(is_over)
+            assert Counter(site.paths()) == Counter(PAGES * times)
+            _, beside = await asyncio.to_thread(place.said, "group", "drop", "pages", "--yes")
+            assert "`gossamer round new pages` crawls it from its beginning" in beside
+            await until(lambda: worker._rounds.over and GONE in worker._rounds._over.values())
+            if times == 1:
+                assert "round 0 of pages begins" in await asyncio.to_thread(place.run, "round", "new", "pages")
+        await asyncio.to_thread(place.run, "site", "remove", "site", "--drop", "--yes")
+        _, beside = await asyncio.to_thread(lambda: place.said("round", "new", "pages", code=2))
+        assert "there is no group 'pages'" in beside
 
 
 @pytest.mark.timeout(300)

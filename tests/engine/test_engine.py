@@ -181,7 +181,8 @@ async def test_the_delay_that_robots_ask_for_holds_from_the_first_page_on_and_on
         )
     times = [visit.time for visit in site.visits]
     assert len(times) >= 8
-    assert min(later - earlier for earlier, later in itertools.pairwise(times)) >= 0.35
+    # The clock is the site's, which may be late itself on a busy machine.
+    assert min(later - earlier for earlier, later in itertools.pairwise(times)) >= 0.25, "0.4, not the file's 0.1"
 
 
 async def test_a_page_is_asked_for_only_if_it_has_changed(crawl: Crawl, site: Site) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gossamer.courier.task_format import carrying, reported, split_report
+from gossamer.courier.task.report import carrying, reported, split_report
 from gossamer.errors import BadTask, PolicyError
 from gossamer.feeder import RowTask, TableFeeder
 from gossamer.frontier import codec

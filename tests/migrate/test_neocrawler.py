@@ -483,6 +483,12 @@ class TestExtraction:
         [found] = load_text(made.text)
         assert list(found.layers["page"].fields) == ["field", "field_1st", "field_url"]
         assert sum("the field is called" in note.became for note in made.notes) == 3
+        # What refers to them follows.
+        talk = unit(".c", subset={"category": "c", "rule": {"b": unit("b")}})
+        made = one(rule(extract_rule={"rule": {"标题": unit("h1"), "评论": talk}, "require": [["标题", "评论"]]}))
+        [found] = load_text(made.text)
+        assert found.layers["page"].require == (("field", "field_2"),)
+        assert [table.name for table in compile_site(found).tables()] == ["x_example_page"]
 
     @pytest.mark.parametrize(
         ("given", "field"),

@@ -10,6 +10,8 @@ import pytest
 
 from gossamer.cli import main
 from gossamer.migrate.scrapy_redis import RULES, scan
+from gossamer.migrate.scrapy_redis.names import SPECIAL
+from gossamer.scrapy.request import plain_state
 
 USES = "import scrapy_redis.spiders as _\n"
 ROOM = Path(__file__).parents[2] / "src" / "gossamer" / "migrate" / "scrapy_redis"
@@ -45,6 +47,8 @@ def codes(text: str, name: str = "a.py", **more: str) -> list[str]:
         ("FEEDS = {'%(batch_id)d.jl': {'batch_item_count': 100}}", ["2 feeds-apart"]),
         ("cmdline.execute('scrapy crawl a -o a.csv'.split())", ["2 feeds"]),
         ("class A:\n    custom_settings = made()", ["3 dynamic-settings"]),
+        ("class A:\n    custom_settings = dict(SCHEDULER_QUEUE_KEY='q')", ["3 queue-key"]),
+        ("class A:\n    custom_settings = dict(made, SCHEDULER_QUEUE_KEY='q')", ["3 dynamic-settings", "3 queue-key"]),
         ("class A:\n    custom_settings = {**made, 'a': 1}", ["3 dynamic-settings"]),
         ("settings.update(other)", ["2 dynamic-settings"]),
         ("globals().update(other)", ["2 dynamic-settings"]),
@@ -107,7 +111,9 @@ def test_a_place_is_found(text: str, expected: list[str]) -> None:
         ("row", "unstorable-in-meta"),
         ("response.css('a')", "unstorable-in-meta"),
         ("helper", "unstorable-in-meta"),
-        ("Account('x')", "object-in-meta"),
+        ("Account('x')", "item-in-meta"),
+        ("Copied('x')", "object-in-meta"),
+        ("Client()", "object-in-meta"),
         ("(n for n in [])", "unstorable-in-meta"),
         ("response.css('a::text').get()", ""),
         ("{'a': [1, 'b']}", ""),
@@ -122,6 +128,7 @@ def test_a_place_is_found(text: str, expected: list[str]) -> None:
         "yield response.follow('/', cb_kwargs=dict(x=VALUE))",
         "request.meta['x'] = VALUE",
         "more = {'x': VALUE}; yield scrapy.Request('http://site', meta=more)",
+        "more = {}; more['x'] = VALUE; yield scrapy.Request('http://site', meta=more)",
     ],
 )
 def test_what_requests_carry_is_judged(value: str, code: str, way: str) -> None:
@@ -134,6 +141,11 @@ def test_what_requests_carry_is_judged(value: str, code: str, way: str) -> None:
     from scrapy import Request
 
     class Account: pass
+
+    class Copied(Account):
+        def __getstate__(self): pass
+
+    class Client(requests.Session): pass
 
     def helper(): pass
 
@@ -153,7 +165,7 @@ def test_what_requests_carry_is_judged(value: str, code: str, way: str) -> None:
         price: int
     """
     found = codes(text, items=items)
-    assert found == ([f"18 {code}"] if code else [])
+    assert found == ([f"23 {code}"] if code else [])
 
 
 def test_classes_are_followed_through_the_project() -> None:
@@ -217,16 +229,28 @@ def test_passwords_are_not_shown() -> None:
     assert not [each for each in report.findings if "pass-word" in each.what]
 
 
+def test_a_starred_import_brings_the_classes() -> None:
+    text = "from scrapy_redis.spiders import *\nclass A(RedisSpider):\n    def next_requests(self): pass\n"
+    assert codes(text) == ["3 next-requests"]
+
+
+def test_classes_whose_objects_are_not_stored_are_those_that_workers_refuse() -> None:
+    assert SPECIAL == plain_state.SPECIAL
+
+
 def test_scripts_and_requirements_are_read_and_not_written() -> None:
     report = scan(
         {
-            "watch.sh": b"#!/bin/sh\n# redis-cli zcard old:requests\nredis-cli -n 2 ZCARD shop:requests\nredis-cli del 'shop:dupefilter'\n",
+            "watch.sh": b"#!/bin/sh\n# redis-cli zcard old:requests\nredis-cli -n 2 ZCARD shop:requests\nredis-cli del 'shop:dupefilter' shop:requests\n",
             "requirements.txt": b"scrapy\nscrapy-redis==0.7.3\n",
-            "Dockerfile": b"CMD scrapy crawl a -s SCHEDULER=scrapy_redis.scheduler.Scheduler\n",
+            "requirements/base.in": b"scrapy_redis\n",
+            "dev-requirements.txt": b"scrapy-redis\n",
+            "Dockerfile": b"RUN pip install scrapy scrapy-redis\nCMD scrapy crawl a -s SCHEDULER=scrapy_redis.scheduler.Scheduler\n",
         }
     )
     assert [f"{each.where} {each.code}" for each in report.findings] == [
-        "Dockerfile:1 text-path", "requirements.txt:2 requirement", "watch.sh:3 key-queue-read", "watch.sh:4 key-seen-clear",
+        "Dockerfile:1 requirement", "Dockerfile:2 text-path", "dev-requirements.txt:1 requirement", "requirements.txt:2 requirement",
+        "requirements/base.in:1 requirement", "watch.sh:3 key-queue-read", "watch.sh:4 key-queue-clear", "watch.sh:4 key-seen-clear",
     ]  # fmt: skip
     assert not report.edits
 

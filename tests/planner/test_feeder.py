@@ -122,10 +122,42 @@ def test_a_weight_that_changes_counts_at_once_and_a_paused_site_takes_no_room(cr
     assert (first.queued, second.queued) == (30, 0)
 
 
+@pytest.mark.parametrize("shares", ["weights", "neocrawler"])
+def test_a_site_that_took_all_the_room_and_then_stops_keeps_no_other_from_going_on(
+    crawl: PlannedCrawl, shares: str
+) -> None:
+    planner, frontier = leading(crawl, "one", 129, shares), crawl.frontier
+    planner.cycle()
+    first = Site(frontier, "first")
+    first.find(1000)
+    for _ in range(12):
+        planner.cycle()
+        first.fetch(60)
+    planner.cycle()
+    assert first.queued == 129 - 4, "a part is kept"
+    others = [Site(frontier, name) for name in ("second", "third", "fourth")]
+    for site in others:
+        site.find(100)
+    fetched = dict.fromkeys(others, 0)
+    for _ in range(12):
+        planner.cycle()
+        assert first.queued + sum(site.queued for site in others) <= 129
+        for site in others[1:]:
+            fetched[site] += site.fetch(10)
+    assert others[0].queued, "nobody fetches these"
+    assert min(fetched[site] for site in others[1:]) >= 6
+    frontier.pause(group="first", reason="later")
+    planner.cycle()
+    assert sum(site.queued for site in others) > 60, "what a paused site has queued takes no room"
+
+
 def test_a_leader_that_takes_over_queues_no_more_than_there_is_room(crawl: PlannedCrawl) -> None:
     one, two, site = leading(crawl, "one", 50), leading(crawl, "two", 50), Site(crawl.frontier, "a")
     one.cycle()
     site.find(500)
+    one.cycle()
+    assert site.queued == 26, "half of the room of each partition, as long as nobody is known to fetch from it"
+    site.fetch(20)
     one.cycle()
     assert site.queued == 50
     crawl.advance(60)

@@ -52,6 +52,7 @@ def test_a_round_that_takes_long_puts_the_next_one_off_or_is_seeded_again() -> N
         "reseed": [100, 700, 1300, 1900, 2500, 3100],
     }
     assert {event.action for event in events if event.group == "reseed"} == {Action.RESEED}
+    assert [event.why for event in events if event.group == "queue"] == ["due, if round 5 is over by then", "due"]
 
 
 def test_blackout_hours_are_waited_out_and_nothing_waits_for_ever() -> None:

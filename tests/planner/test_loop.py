@@ -11,7 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.planned_crawl import LEAD, PAGES, PlannedCrawl
 
-from gossamer.errors import SiteError
+from gossamer.errors import SiteError, StoreError
+from gossamer.frontier.call import function_call
+from gossamer.frontier.server import keys
 from gossamer.model import GroupPolicy, Token
 from gossamer.planner.loop import Planner
 from gossamer.planner.policy.rounds import Action
@@ -62,7 +64,7 @@ def test_a_file_that_is_pushed_or_removed_counts_in_the_next_cycle(crawl: Planne
     assert [one.group for one in planner.cycle().done] == ["a"]
     crawl.run_round("a")
     crawl.advance(11 * MINUTE)
-    crawl.frontier.put_document("site", "a", "site: a\nlayers: {page: {match: '('}}\n")
+    crawl.frontier.put_document("site", "a", "site: a\nlayers: [page]\n")
     assert [one.group for one in planner.cycle().done] == ["a"], "a file that cannot be read counts as it was"
     crawl.run_round("a")
     crawl.advance(11 * MINUTE)
@@ -145,23 +147,97 @@ def test_tasks_of_a_file_are_pushed_once_before_each_round(
     def waiting() -> list[bytes]:
         return list(crawl.frontier.connection.execute("LRANGE", key, 0, -1, key=key))
 
-    for text, wrong in ((None, "No such file"), ("url,tag\nonly\n", ":2: this line has not as many cells")):
+    for text, wrong in ((None, "No such file"), ("url,priority,meta.tag\nonly\n", ":2: it has 1 cell for 3 columns")):
         if text is not None:
             file.write_text(text)
         assert [planner.cycle().done for _ in range(2)] == [[], []], "the round waits for its tasks"
         assert [wrong in record.message for record in caplog.records if "quotes" in record.message][-1:] == [True]
     assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 2, "each is said once"
-    file.write_text("url,tag\nhttp://a/,x\nhttp://b/,y\nhttp://a/,x\n", encoding="utf-8-sig")
-    assert (
-        RoundTasks(crawl.frontier, Grant(paths=None)).push("quotes", SpiderTasks(key=key, csv=str(file)), 1, int) == 2
-    )
+    began = f"quotes:1:{crawl.frontier.rounds('quotes')[0].began:.3f}"
+    file.write_text("url,priority,meta.tag\nhttp://a/,5,x\nhttp://b/,,y\nhttp://a/,5,x\n", encoding="utf-8-sig")
+    assert RoundTasks(crawl.frontier, Grant(paths=None)).push(began, SpiderTasks(key=key, csv=str(file)), int) == 2
     assert [one.group for one in planner.cycle().done] == ["quotes"], "another planner had pushed them and died"
-    assert sorted(waiting()) == [b'{"url": "http://a/", "tag": "x"}', b'{"url": "http://b/", "tag": "y"}']
+    assert sorted(waiting()) == [
+        b'{"url": "http://a/", "priority": 5, "meta": {"tag": "x"}}', b'{"url": "http://b/", "meta": {"tag": "y"}}'
+    ]  # fmt: skip
+    query = SpiderTasks(key=key, sql="SELECT 1 AS a")
+    for rule, grant, wrong in (
+        (query, Grant(), "Allow it with GOSSAMER_SITE_TABLES=*"),
+        (query, Grant(tables=("*",)), "Add database: to them, or set GOSSAMER_STORE_URL"),
+        (query.model_copy(update={"database": "sqlite:////etc/other.db"}), Grant(tables=("*",)), "does not lie below"),
+        (query.model_copy(update={"database": "${HOME}"}), Grant(tables=("*",)), "HOME is not a variable"),
+    ):
+        with pytest.raises(SiteError) as failed:
+            RoundTasks(crawl.frontier, grant).push("quotes:2", rule, int)
+        assert wrong in str(failed.value)
+    both = query.model_copy(update={"sql": 'SELECT 1 AS a, 2 AS "a.b"'})
+    with pytest.raises(StoreError, match="a is a value"):
+        RoundTasks(crawl.frontier, Grant(tables=("*",)), f"sqlite:///{tmp_path}/x.db").push("quotes:2", both, int)
     with pytest.raises(SiteError, match="this planner may not read it"):
-        RoundTasks(crawl.frontier, Grant()).push("quotes", SpiderTasks(key=key, csv=str(file)), 2, int)
-    assert (
-        RoundTasks(crawl.frontier, Grant(paths=None)).push("quotes", SpiderTasks(key=key, csv=str(file)), 2, int) == 2
-    )
+        RoundTasks(crawl.frontier, Grant()).push("quotes:2", SpiderTasks(key=key, csv=str(file)), int)
+    assert RoundTasks(crawl.frontier, Grant(paths=None)).push("quotes:2", SpiderTasks(key=key, csv=str(file)), int) == 2
+
+
+def test_a_round_that_the_planner_did_not_begin_has_its_tasks_too(crawl: PlannedCrawl, tmp_path: Path) -> None:
+    frontier, file = crawl.frontier, tmp_path / "tasks.csv"
+    key, policy = f"{frontier.crawl}:tasks", {"page": PAGES}
+    file.write_text("url\nhttp://a/\n")
+    plan = f"spider: quotes\nschedule: {{every: 10m, deadline: 5m, overlap: reseed}}\ntasks: {{key: '{key}', csv: '{file}'}}\n"
+    frontier.put_document("spider", "quotes", plan)
+    tasks = RoundTasks(frontier, Grant(paths=(tmp_path,)))
+
+    def planned() -> int:
+        """Two planners, one after the other; how many tasks there are then, which are taken away."""
+        for name in ("one", "two"):
+            planner = Planner(frontier, name, seconds=LEAD, tasks=tasks)
+            for _ in range(2):
+                planner.cycle()
+            planner.resign()
+        waiting = frontier.connection.execute("LLEN", key, key=key)
+        frontier.connection.execute("DEL", key, key=key)
+        return int(waiting)
+
+    for life in range(2):
+        frontier.define("quotes", policy, GroupPolicy(start=True, tasks=(key,)))
+        crawl.seed("quotes")
+        assert planned() == 1, f"the first round, in life {life}"
+        frontier.new_round("quotes", 1, trigger="by hand")
+        assert planned() == 1
+        crawl.advance(86400 + 1)
+        assert planned() == 0, "once, though it takes longer than a day"
+        list(frontier.drop_group("quotes"))
+
+
+def test_a_round_whose_tasks_nobody_takes_is_late_and_does_not_keep_seeds_from_being_added(crawl: PlannedCrawl) -> None:
+    frontier, planner = crawl.frontier, crawl.planner("one")
+    key = f"{frontier.crawl}:tasks"
+    plan = "spider: quotes\nschedule: {every: 10m, deadline: 5m, overlap: reseed}\n"
+    frontier.put_document("spider", "quotes", plan)
+    frontier.define("quotes", {"page": PAGES}, GroupPolicy(start=True, tasks=(key,)))
+    frontier.connection.execute("RPUSH", key, "http://a/", key=key)
+    crawl.seed("quotes")
+    crawl.fetch("quotes", end=False)
+    crawl.advance(6 * MINUTE)
+    assert [one.late for one in planner.cycle().done] == [True]
+    crawl.advance(5 * MINUTE)
+    assert [one.action for one in planner.cycle().done] == [Action.RESEED]
+
+
+@pytest.mark.parametrize("schedule", ["{every: 10m}", "{cron: '*/10 * * * *'}"])
+def test_a_group_is_planned_by_the_clock_that_notes_its_rounds(crawl: PlannedCrawl, schedule: str) -> None:
+    planner, frontier = crawl.planner("one"), crawl.frontier
+    name = next(name for name in "abcdefgh" if keys.home_of(name, 2) == 1)
+    crawl.push(name, schedule)
+    crawl.run_round(name)
+    crawl.advance(10 * MINUTE)
+    # The server of the other partition is ahead.
+    frontier.ask([function_call("clock", keys.base(frontier.crawl, 0), {"by_ms": 3_600_000, "book": False})])
+    done: list[object] = []
+    for _ in range(3):
+        done += planner.cycle().done
+        crawl.run_round(name)
+    assert len(done) == 1
+    assert frontier.counts(name).clocks[name] == pytest.approx(frontier.counts().now - 3600, abs=60)
 
 
 def test_what_is_left_is_dropped_for_the_next_round(crawl: PlannedCrawl) -> None:

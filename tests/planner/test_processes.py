@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -16,7 +17,10 @@ from tests.support.site import Site
 
 from gossamer.engine.job import NativeJob
 from gossamer.engine.worker import NativeWorker
-from gossamer.model import RoundInfo
+from gossamer.frontier import audit
+from gossamer.model import LanePolicy, RoundInfo
+from gossamer.planner.alerts.overview import alert_overview
+from gossamer.planner.overview import overview
 from gossamer.testing.process import end
 from gossamer.testing.servers import Server
 
@@ -40,6 +44,52 @@ def planner(crawl: Crawl, name: str, **more: str) -> Iterator[tuple[subprocess.P
             yield process, log
         finally:
             end(process)
+
+
+LIVE = """
+    site: listed
+    seeds: [SEEDS]
+    schedule: {every: EVERY}
+    politeness: {robots: ignore}
+    layers: {list: {seen: round}}
+"""
+
+
+async def test_a_push_acts_within_five_seconds_and_a_removal_drains(
+    valkey_server: Server, crawl_name: str, tmp_path: Path
+) -> None:
+    """On planner and worker: the new schedule counts for the one, the new seed for the other."""
+    with Site() as site, ExitStack() as stack:
+        crawl = Crawl(valkey_server, crawl_name, tmp_path, site)
+        crawl.push(LIVE.replace("SEEDS", "SITE/list").replace("EVERY", "1h"))
+        async with working(NativeWorker(crawl.settings, NativeJob(stage=None, forever=True, repeat=True))):
+            await until(lambda: site.paths().count("/list") == 1)
+            _, log = stack.enter_context(planner(crawl, "one"))
+            await until(lambda: "(one) leads the crawl" in log.read_text())
+            crawl.push(LIVE.replace("SEEDS", "SITE/list, SITE/more").replace("EVERY", "1s"))
+            await until(lambda: "/more" in site.paths(), 5)
+            site.hold("/list")
+            held = site.paths().count("/list")
+            await until(lambda: site.paths().count("/list") > held)
+            environ = {**os.environ, **{key: str(value) for key, value in crawl.given.items()}}
+            words = [sys.executable, "-P", "-m", "gossamer", "site", "remove", "site", "--drain", "--yes"]
+            remove = stack.enter_context(subprocess.Popen(words, cwd=tmp_path, env=environ))
+            stack.callback(end, remove)
+            with crawl.frontier() as frontier:
+                await until(lambda: [info.name for info in frontier.documents("draining")] == ["site"])
+                listed = stack.enter_context(crawl.frontier())
+                await until(lambda: [row.state for row in overview(listed)[1]] == ["draining"])
+                number = rounds(crawl)[-1].round
+                assert remove.poll() is None, "it waits for the page"
+                site.release("/list")
+                await until(lambda: remove.poll() is not None)
+                assert remove.returncode == 0
+                assert [info.deleted for kind in ("site", "draining") for info in frontier.documents(kind)] == [
+                    True,
+                    True,
+                ]
+                assert [entry.action for entry in audit.entries(frontier)] == ["remove", "drain"]
+            assert rounds(crawl)[-1].round == number, "no further round has begun"
 
 
 def rounds(crawl: Crawl) -> list[RoundInfo]:
@@ -84,3 +134,37 @@ async def test_leaders_are_stopped_and_killed_and_every_round_begins_once(
     first, last = planned.index("one"), max(i for i, who in enumerate(planned) if who)
     assert planned[first : last + 1].count("") <= 2
     assert abs(site.paths().count("/list") - len(infos)) <= 1
+
+
+async def test_a_leader_killed_while_it_sends_an_alert(valkey_server: Server, crawl_name: str, tmp_path: Path) -> None:
+    """The next one sends it again, with the same id; and nothing shows the address."""
+    rules = "every: 1s\nclear: 0s\ngather: 0s\nrules: {paused: {for: 0s}, no_workers: {active: false}}\n"
+    with Site() as site, ExitStack() as stack:
+        crawl = Crawl(valkey_server, crawl_name, tmp_path, site)
+        frontier = stack.enter_context(crawl.frontier())
+        frontier.put_document("alert", "rules", rules)
+        frontier.define("shop", {"page": LanePolicy()})
+        frontier.pause(group="shop", reason="login failed: 403")
+        site.hold("/SECRET")
+        webhook = {"GOSSAMER_ALERT_WEBHOOK": f"{site.url}/SECRET"}
+        one, one_log = stack.enter_context(planner(crawl, "one", **webhook))
+        await until(lambda: len(site.paths()) > 0)
+        _, other_log = stack.enter_context(planner(crawl, "other", **webhook))
+        await until(lambda: "this one (other) waits" in other_log.read_text())
+        one.kill()
+        one.wait()
+        # On a slow machine it may have given up waiting, and have sent it again itself.
+        before = len(site.paths())
+        await until(lambda: len(site.paths()) > before)
+        site.release("/SECRET")
+        await until(lambda: [message.state for message in alert_overview(frontier).messages] == ["delivered"])
+        frontier.resume(group="shop")
+        await until(lambda: [message.state for message in alert_overview(frontier).messages] == ["delivered"] * 2)
+        *sent, last = (json.loads(visit.body) for visit in site.visits)
+        logs = one_log.read_text() + other_log.read_text()
+    assert len(sent) > before
+    assert all(message == sent[0] for message in sent)
+    assert [sent[0]["status"], last["status"]] == ["firing", "resolved"]
+    assert sent[0]["id"] != last["id"]
+    assert "Alert paused is firing: shop: paused: login failed: 403" in logs
+    assert "SECRET" not in logs

@@ -83,7 +83,7 @@ class TestPush:
         assert command("site", "show", "bbs").out == text
         shown = command("site", "show", "bbs", "--json").json
         assert (shown["text"], shown["version"], shown["who"], shown["note"]) == (text, 1, "ann", "first")
-        [row] = command("site", "list").rows
+        [row] = command("site", "list", "--files").rows
         assert row[:3] == ["bbs", "1", "bbs"]
         assert row[4:] == ["ann", "first", ""]
         assert frontier.documents("site")[0].name == "bbs"
@@ -113,11 +113,11 @@ class TestPush:
         write("sites/two.yml", TWO)
         said = command("site", "push", "sites", "--json").json
         assert [(x["name"], x["changed"], len(x["sites"])) for x in said] == [("news", True, 4), ("two", True, 2)]
-        assert [row[2] for row in command("site", "list").rows] == [
+        assert [row[2] for row in command("site", "list", "--files").rows] == [
             "4 sites, news-alpha to news-delta",
             "bbs second",
         ]
-        listed = command("site", "list", "--json").json
+        listed = command("site", "list", "--files", "--json").json
         assert listed[0]["sites"] == ["news-alpha", "news-beta", "news-gamma", "news-delta"]
         assert command("site", "show", "news-gamma").out == MANY, "by the name of a site in it"
 
@@ -201,8 +201,8 @@ class TestPush:
 
     def test_a_crawl_is_made_by_the_first_push(self, command: Command, crawl_name: str) -> None:
         command("site", "push", write("bbs.yaml", PLAIN), "--crawl", f"{crawl_name}-new")
-        assert len(command("site", "list", "--crawl", f"{crawl_name}-new").rows) == 1
-        assert "no crawl" in command("site", "list", "--crawl", f"{crawl_name}-none", code=2).err
+        assert len(command("site", "list", "--files", "--crawl", f"{crawl_name}-new").rows) == 1
+        assert "no crawl" in command("site", "list", "--files", "--crawl", f"{crawl_name}-none", code=2).err
 
     def test_somebody_faster_is_not_overwritten(self, registry: Registry, frontier: ValkeyFrontier) -> None:
         class Slow(Registry):
@@ -212,7 +212,7 @@ class TestPush:
                 return found
 
         registry.push(PLAIN, "bbs", who="ann")
-        with pytest.raises(VersionConflict, match="has version 2, not 1"):
+        with pytest.raises(VersionConflict, match="bob pushed version 2, and yours is made of version 1"):
             Slow(frontier).push(PLAIN + "# ann's\n", "bbs", who="ann")
         assert (registry.show("bbs").who, registry.show("bbs").version) == ("bob", 2)
 
@@ -273,7 +273,7 @@ class TestRemove:
         )
         assert served(frontier, "bbs") == 0
         assert frontier.counts("bbs").groups[0].paused == REMOVED
-        assert command("site", "list").rows == []
+        assert command("site", "list", "--files").rows == []
         assert command("site", "list", "--removed").rows[0][6] == "removed"
         assert "was removed. `gossamer site rollback` brings it back" in command("site", "show", "bbs", code=2).err
         assert command("site", "history", "bbs").rows[0][2:] == ["ann", "removed", "closed"]
@@ -329,11 +329,11 @@ class TestPause:
         run_site(frontier, "news-alpha")
         assert command("site", "pause", "news-alpha", "--reason", "x").out == "site news-alpha is paused: x\n"
         assert served(frontier, "news-alpha") == 0
-        assert command("site", "list").rows[0][6] == "1 of 4 sites: x"
+        assert command("site", "list", "--files").rows[0][6] == "1 of 4 sites: x"
         assert command("site", "resume", "news-alpha").out == "site news-alpha goes on\n"
         assert served(frontier, "news-alpha") == 4
         assert command("site", "pause", "news").out.count(" is paused: paused\n") == 4
-        assert command("site", "list").rows[0][6] == "paused"
+        assert command("site", "list", "--files").rows[0][6] == "paused"
         # Those that have never run are paused when they do.
         run_site(frontier, "news-beta")
         assert (served(frontier, "news-alpha"), served(frontier, "news-beta")) == (0, 0)
@@ -347,9 +347,9 @@ class TestPause:
 
     def test_a_file_this_gossamer_cannot_read(self, command: Command, frontier: ValkeyFrontier) -> None:
         frontier.put_document("site", "future", "site: f\nlayers: {a: {hologram: 3}}\n")
-        [row] = command("site", "list", "--json").json
+        [row] = command("site", "list", "--files", "--json").json
         assert (row["sites"], "hologram" in row["problem"]) == ([], True)
-        assert command("site", "list").rows[0][6].startswith("cannot be read: future:2")
+        assert command("site", "list", "--files").rows[0][6].startswith("cannot be read: future:2")
         assert "cannot be read" in command("site", "pause", "future", code=2).err
         command("site", "push", write("bbs.yaml", PLAIN))
         assert command("site", "show", "future").out.startswith("site: f\n")

@@ -66,7 +66,7 @@ def test_the_fleets_totals_are_the_sum_over_workers_and_restarts(collector: str,
         assert made - sum(asked.values()) <= joining * len(workers.all), f"{made} on the server, {asked}"
         assert set(asked) <= {
             "exchange", "define", "set_host", "workers", "counts", "drained", "new_round", "start", "started", "add", "renew", "leave",
-            "end_round", "ended", "rounds", "round_note", "cookies",
+            "end_round", "ended", "rounds", "round_note", "cookies", "documents",
         }  # fmt: skip
         shown = {worker.result()["spiders"][Counting.name]["settings"]["STATS_CLASS"] for worker in workers.all}
         assert all(collector.rpartition(".")[2].removeprefix("Memory") in one for one in shown), shown

@@ -25,6 +25,7 @@ SHARED = kinds.Product(name="s")
 VALUES = [
     kinds.Product(name="a", parts=[kinds.Product(price=kinds.Offer("c"))]),
     kinds.Special(name="x"),
+    kinds.Visit(kinds.Place(1)),
     kinds.Point(1, 2),
     {"p": (kinds.Place(1, kinds.Point(3)), [kinds.Place(2)])},
     {kinds.Colour.BLUE: kinds.Size.SMALL, "points": {kinds.Point(1), kinds.Point(2)}},

@@ -11,6 +11,7 @@ import pytest
 from tests.store.conftest import Sql
 from tests.store.tables import PRICES
 
+from gossamer.errors import StoreRefused
 from gossamer.store import PAGES, UNREAD, Column, PagePart, Row, Store, Table
 from gossamer.store.parts import Columns, Thread, apply
 
@@ -270,3 +271,29 @@ def test_a_thread_whose_urls_change_is_followed_once_its_first_page_stays_away(f
     # The same with its old name again: that of a lower rank is believed at once.
     forum.write([page(1, "ac", 1, round=4, direct=True, title="Old")])
     assert (ids(forum), columns(forum)) == ("ac", [(1, "Old", None)])
+
+
+def test_a_thread_whose_urls_change_in_every_round_is_followed_at_once_from_the_second_time_on(forum: Store) -> None:
+    forum.write([page(1, "abc", 2, title="0"), page(2, "d", 2)])
+    for round in range(2, 7):
+        first = 10 * round
+        forum.write([page(first + 2, "ef", first + 2, round=round, direct=True, title="last")])
+        forum.write([page(first + 1, f"ab{round}", first + 2, round=round, direct=True, title=str(round))])
+        if round > 2:
+            assert (ids(forum), columns(forum)) == (f"{round}abef", [(1, str(round), None)])
+    assert "c" not in ids(forum)
+
+
+def test_lists_of_two_pages_of_a_thread_do_not_replace_each_other(forum: Store) -> None:
+    def put(page: int, lists: int, *turns: int) -> None:
+        values = {"id": 1, "title": f"{page} {lists}"}
+        forum.write([Row("threads", values, part=PagePart(page, turns=turns, lists=lists))])
+
+    for first, second in ((1, 2), (2, 1)):
+        put(first, 10 + first, *((2,) if first == 1 else ()))
+        with pytest.raises(StoreRefused, match="have records with the same key and other lists"):
+            put(second, 10 + second, *((2,) if second == 1 else ()))
+        put(first, 20, *((2,) if first == 1 else ()))  # The same page again, with other lists.
+        put(second, 20, *((2,) if second == 1 else ()))  # The same lists.
+        put(3, 33)  # A page that has nothing to do with the others, as where the URL has changed.
+        assert columns(forum) == [(1, "3 33", None)]

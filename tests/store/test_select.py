@@ -92,6 +92,29 @@ def test_many_rows_and_types(store: Store) -> None:
     assert rows[0]["at"] == NOW
 
 
+def test_a_query_of_ones_own_reads_and_changes_nothing(things: Store, url: str, sql: Sql) -> None:
+    asked = "SELECT url, price AS cost, ':x' AS mark FROM things WHERE views < 2 AND url LIKE 'u%' ORDER BY url"
+    assert [
+        tuple(row.items())
+        for row in things.query(asked.replace("cost", '"meta.cost"' if "mysql" not in url else "`meta.cost`"), 10)
+    ] == [
+        (("url", f"u{number}"), ("meta.cost", row["price"]), ("mark", ":x"))
+        for number, row in enumerate(things.query("SELECT price FROM things WHERE views < 2 ORDER BY url", 10))
+    ]
+    with pytest.raises(StoreError, match=r"more than 3 rows"):
+        things.query("SELECT url FROM things", 3)
+    with pytest.raises(StoreError, match="two columns called url"):
+        things.query("SELECT url, url FROM things", 30)
+    with pytest.raises(StoreError):
+        things.query("SELECT nothing FROM nowhere", 30)
+    for statement in ("DELETE FROM things", "DROP TABLE things", "SELECT 1; DELETE FROM things"):
+        with pytest.raises(StoreError, match=r"not a query|more than one statement"):
+            things.query(statement, 30)
+    with pytest.raises(StoreError):
+        things.query("WITH some AS (SELECT 1) DELETE FROM things", 30)
+    assert sql("SELECT COUNT(*) FROM things WHERE views > 0") == [(9,)]
+
+
 def test_what_cannot_be_asked_is_said(things: Store, sql: Sql) -> None:
     for table, columns, test, said in (
         ("nothing", ["url"], None, "there is no table nothing"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from sqlalchemy import text
 from tests.store.conftest import Sql
 
-from gossamer.errors import TableMismatch
+from gossamer.errors import StoreError, TableMismatch
 from gossamer.store import Store
 from gossamer.store.task_table import TaskEnding, TaskTable
 
@@ -99,3 +102,18 @@ def test_two_who_claim_at_once_get_different_rows(store: Store, sql: Sql, url: s
             table.check(prepare=False)
         got = [[row.key for row in tables[turn % 2].claim(7)] for turn in range(6)]
     assert sorted(int(key) for part in got for key in part) == list(range(1, 41))
+
+
+def test_a_row_without_a_key_is_refused(tmp_path: Path) -> None:
+    """SQLite alone has them; claimed, it would be claimed for ever."""
+    with Store.open(f"sqlite:///{tmp_path}/tasks.db") as store:
+        rows = "INSERT INTO pages (name, url) VALUES ('a', 'http://a/'), (NULL, 'http://b/')"
+        store.transaction(lambda one: one.execute(text("CREATE TABLE pages (name TEXT PRIMARY KEY, url TEXT)")))
+        store.transaction(lambda one: one.execute(text(rows)))
+        table = TaskTable(store, "pages", ["url"])
+        table.check(prepare=True)
+        with pytest.raises(StoreError, match="NULL in its primary key"):
+            table.claim(10)
+        given = TaskTable(store, "pages", ["url"], "name IS NOT NULL")
+        given.check(prepare=False)
+        assert [row.key for row in given.claim(10)] == ['"a"']

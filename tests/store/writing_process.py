@@ -12,24 +12,32 @@ from gossamer.store import Row, Store, Writer
 
 PAGES = 160
 """Pages of each process; each has a row, two children and a price, and every tenth is shared by all."""
+LAST = PAGES * 3 // 4
+"""From this page on they wait for the second gate."""
 
 
 def url_of(worker: int, page: int) -> str:
     return f"http://x/shared/{page}" if page % 10 == 0 else f"http://x/{worker}/{page}"
 
 
+async def opened(gate: Path) -> None:
+    while not gate.exists():
+        await asyncio.sleep(0.02)
+
+
 async def load(url: str, worker: int, gate: Path) -> None:
     """Write pages, sixteen at a time, each of them twice, as when a lease was lost; print each that was acknowledged. It begins when
-    the file `gate` is there."""
+    the file `gate` is there; the last pages wait for another, called `gate.last`, so that it is never through too soon."""
     writer = Writer(Store.open(url))
     await writer.prepare([*FORUM, PRICES])
     print("ready", flush=True)
-    while not gate.exists():
-        await asyncio.sleep(0.02)
+    await opened(gate)
     room = asyncio.Semaphore(16)
 
     async def page(number: int) -> None:
         async with room:
+            if number >= LAST:
+                await opened(gate.with_suffix(".last"))
             where = url_of(worker, number)
             rows = [post(where, where, [reply("0"), reply("1")]), Row("prices", {"url": where, "price": number})]
             await writer.write(rows)

@@ -9,6 +9,8 @@ from typing import Any, Self, cast
 from gossamer.frontier.contract import Frontier
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupPolicy, LanePolicy, Request, Selection, Settlement, StartState, Token
+from gossamer.planner.alerts.watch import AlertWatch
+from gossamer.planner.alerts.webhook import Webhook
 from gossamer.planner.loop import Planner
 from gossamer.settings import load
 from gossamer.testing import clock
@@ -65,9 +67,15 @@ class PlannedCrawl:
     def planner(self, name: str) -> Planner:
         return self.stoppable(name)[0]
 
-    def stoppable(self, name: str) -> tuple[Planner, Interrupted]:
-        frontier = Interrupted(self._stack.enter_context(ValkeyFrontier.open(self._settings)))
-        return Planner(cast(Frontier, frontier), name, seconds=LEAD), frontier
+    def stoppable(self, name: str, webhook: Webhook | None = None, **more: Any) -> tuple[Planner, Interrupted]:
+        """A planner and its frontier; with a webhook it sends alerts, and `more` is for its watch."""
+        frontier = Interrupted(self.opened())
+        alerts = AlertWatch(cast(ValkeyFrontier, frontier), webhook, name, **more)
+        return Planner(cast(Frontier, frontier), name, seconds=LEAD, alerts=alerts), frontier
+
+    def opened(self) -> ValkeyFrontier:
+        """A connection of its own."""
+        return self._stack.enter_context(ValkeyFrontier.open(self._settings))
 
     def push(self, name: str, schedule: str) -> None:
         """Push a site's file; a worker serves it."""

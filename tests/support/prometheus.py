@@ -26,7 +26,7 @@ def program(name: str) -> str:
 
 def promtool(*words: str, cwd: Path) -> str:
     done = subprocess.run(
-        [program("promtool"), *words], cwd=cwd, capture_output=True, text=True, timeout=110, check=False
+        [program("promtool"), *words], cwd=cwd, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -53,6 +53,7 @@ NOUNS: Mapping[str, str] = {
     "spider": "gossamer.cli.steer.spider",
     "round": "gossamer.cli.steer.round",
     "report": "gossamer.cli.view.report",
+    "alert": "gossamer.cli.view.alert",
 }
 
 INTERRUPT_AGAIN_SECONDS = 0.01

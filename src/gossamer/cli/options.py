@@ -15,7 +15,10 @@ import typer
 from gossamer import settings
 from gossamer.cli import output
 from gossamer.cli.project import project_settings
+from gossamer.errors import GossamerError
+from gossamer.frontier import audit
 from gossamer.frontier.connection.url import same_place
+from gossamer.frontier.contract import Frontier
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import duration
 
@@ -58,6 +61,17 @@ class Where:
     def find(self) -> ValkeyFrontier:
         """The crawl that this command is about; UnknownCrawl if there is none."""
         return ValkeyFrontier.find(self.settings())
+
+    def who(self, given: str | None = None) -> str:
+        """Who gives this command."""
+        return audit.author(self.settings(), given)
+
+    def log(self, frontier: Frontier, action: str, target: str, detail: str = "", who: str | None = None) -> None:
+        """Write down what this command has done, for `gossamer site log`."""
+        try:
+            audit.note(frontier, self.who(who), action, target, detail)
+        except GossamerError as error:
+            output.write_notice(f"this was done, and is not in the log: {error}")
 
 
 HERE = Where()

@@ -18,6 +18,8 @@ from gossamer.model.plural import counted_are as counted_are
 from gossamer.model.plural import counted_were as counted_were
 
 _NUMBER = re.compile(r"([≤≥] )?-?[\d,]+(\.\d+)?|")
+FOLDED = 20
+"""A longer text is folded rather than that another column is left out."""
 _BACKSLASH = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -77,9 +79,9 @@ def mark(ok: bool | None, doubtful: str = "") -> str:
     return "✓" if ok else "✗"
 
 
-def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], optional: Sequence[str] = ()) -> None:
     """Write rows under `columns` to standard output, drawn on a terminal and tab-separated elsewhere. On a terminal that is too
-    narrow, columns that say nothing are left out."""
+    narrow, columns that say nothing are left out, and then those of `optional`, the first of them first."""
     cells = [[visible(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
         for line in ([column.upper() for column in columns], *cells):
@@ -91,8 +93,9 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
     console = Console(file=sys.stdout)
     idle = _idle(columns, cells, console.width)
+    narrow = _narrow(columns, cells, console.width, idle, optional)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    shown = [index for index in range(len(columns)) if index not in idle]
+    shown = [index for index in range(len(columns)) if index not in idle and index not in narrow]
     for index in shown:
         numbers = all(_NUMBER.fullmatch(line[index]) for line in cells) and any(line[index] for line in cells)
         # What tells rows apart, and numbers, are not divided if anything else can be.
@@ -104,10 +107,31 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     console.print(table)
     if names := [columns[index] for index in sorted(idle) if columns[index]]:
         console.print(Text(f"empty or 0, and not shown: {', '.join(names)}", "dim"))
+    if names := [columns[index] for index in sorted(narrow)]:
+        console.print(Text(f"no room for: {', '.join(names)}; a wider terminal and --json have them", "dim"))
 
 
 def _widest(columns: Sequence[str], cells: Sequence[Sequence[str]], index: int) -> int:
     return max(map(len, (columns[index], *(line[index] for line in cells))))
+
+
+def _narrow(
+    columns: Sequence[str], cells: Sequence[Sequence[str]], width: int, idle: set[int], optional: Sequence[str]
+) -> set[int]:
+    """Columns of `optional` without which the others fit into a width, where long texts may be folded."""
+    widths = {
+        index: min(_widest(columns, cells, index), FOLDED if index else width) + 2
+        for index in range(len(columns))
+        if index not in idle
+    }
+    narrow: set[int] = set()
+    for name in optional:
+        index = columns.index(name)
+        if sum(widths.values()) - 2 <= width:
+            break
+        if widths.pop(index, None) is not None:
+            narrow.add(index)
+    return narrow
 
 
 def _idle(columns: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> set[int]:

@@ -7,7 +7,7 @@ from gossamer.courier.heartbeat import Heartbeat
 from gossamer.courier.seen_cache import OmittedRequests, SeenCache
 from gossamer.courier.stalls import is_gone
 from gossamer.courier.starts import RequestAdder
-from gossamer.courier.tasks import TaskIntake
+from gossamer.courier.task.intake import TaskIntake
 from gossamer.courier.transport import AsyncTransport, SharedTransport, ThreadTransport, Timer, Transport
 
 __all__ = [

@@ -4,13 +4,12 @@ One exchange is under way at a time. The next one goes out when the engine could
 settled, or when the frontier's hint says that something may be ready; never sooner than a moment after the last, so that a busy
 worker reports many things at once. Nothing here waits: answers come through the link, on the engine's own thread.
 
-Only this module decides when to call. What a page is and how it is fetched is the engine's business.
+Only this module calls; `pace` says when. What a page is and how it is fetched is the engine's business.
 """
 
 from __future__ import annotations
 
 import logging
-import random
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -20,11 +19,11 @@ from gossamer.courier.config import CourierConfig, EngineCallbacks
 from gossamer.courier.counters import Counters
 from gossamer.courier.leases import HeldLease, HeldLeases, LeaseRenewal
 from gossamer.courier.outage import LAST, Outage, pause
+from gossamer.courier.pace import Need, Pace
 from gossamer.courier.reports import PendingExchange, PendingReports
 from gossamer.courier.rounds import follow
 from gossamer.courier.seen_cache import SeenCache
-from gossamer.courier.starts import FULL_PAUSE
-from gossamer.courier.task_format import reported
+from gossamer.courier.task.report import reported
 from gossamer.courier.transport import Timer, Transport
 from gossamer.errors import FrontierUnavailable, GossamerError
 from gossamer.frontier.contract import Frontier
@@ -48,17 +47,6 @@ from gossamer.model.reply import OVERDUE
 
 logger = logging.getLogger(__name__)
 
-SPACING, EASY_SPACING = 0.01, 0.03
-"""Seconds from one exchange to the next at least: where the engine waits for requests, and where it has some."""
-LINGER = 0.1
-"""Seconds that a settlement may wait for others to go with it while the engine has enough to do."""
-COUNTERS_LINGER = 2.0
-MANY = 64
-"""With this many settlements waiting, the exchange goes out at once."""
-IDLE_FIRST, IDLE_LAST = 0.05, 1.0
-"""How long to wait when there was nothing, at first and at last: other workers may find something at any time."""
-PULSE = 5.0
-"""Seconds without anything to report after which a worker calls the frontier all the same."""
 DRAINING = "draining"
 """Why a worker gets nothing any more that an operator has asked to end."""
 REPEAT_SECONDS = 3000.0
@@ -96,9 +84,7 @@ class Courier:
         self._timer_at = 0.0
         self._renewal = LeaseRenewal(self)
         self._latest: Timer | None = None
-        self._last = self._ready = self._add_after = link.now()
-        self._idle = IDLE_FIRST
-        self._asked_all = False
+        self._pace = Pace(self.active_at)
         self._outage = Outage()
         self._closing: Callable[[], None] | None = None
         self._releasing = 0
@@ -248,28 +234,14 @@ class Courier:
 
     def _due(self) -> float | None:
         """When the next exchange should go out; None: when something happens."""
-        now, out = self.link.now(), self._reports
-        soonest = self._last + (EASY_SPACING if self.inbox else SPACING)
-        if self._closing is not None:
-            # The last word: also when there is nothing but counters.
-            if out.settle or out.fetched or self.pending_counters:
-                return soonest
-            return max(soonest, self._add_after) if out.add else None
-        dues = [self._last + PULSE]
-        if out.settle or out.fetched:
-            dues.append(soonest if len(out.settle) >= MANY else out.since + LINGER)
-        if out.add:
-            dues.append(max(out.since, self._add_after))
-        if out.paced_since is not None:
-            # Its host gets nothing else before this one is reported as sent.
-            dues.append(out.paced_since + LINGER)
-        if self.pending_counters:
-            dues.append(self._last + COUNTERS_LINGER)
-        hungry = len(self.inbox) <= self.plan.ahead // 2 and self._wanted() > 0
-        if hungry:
-            # What was fetched or settled may have freed a host; and the last answer may not have been all there was.
-            dues.append(soonest if self._asked_all or out.settle or out.fetched else max(self._ready, soonest))
-        return max(min(dues), soonest, now)
+        need = Need(
+            self._reports,
+            counters=bool(self.pending_counters),
+            leases=bool(self.inbox),
+            hungry=len(self.inbox) <= self.plan.ahead // 2 and self._wanted() > 0,
+            closing=self._closing is not None,
+        )
+        return self._pace.due(need, self.link.now())
 
     def _plan_call(self) -> None:
         if self._call is not None or self._closed:
@@ -303,7 +275,7 @@ class Courier:
             self.token,
             self._wanted(),
             now,
-            adding=now >= self._add_after,
+            adding=self._pace.may_add(now),
             counters=self.pending_counters,
             selection=self.plan.selection,
             session=self.plan.session,
@@ -315,7 +287,8 @@ class Courier:
     def _say(self) -> None:
         call = self._call
         assert call is not None
-        call.sent_at = self._last = self.link.now()
+        call.sent_at = self.link.now()
+        self._pace.called(call.sent_at)
         self.link.call(
             Frontier.exchange,
             self._answered,
@@ -380,18 +353,11 @@ class Courier:
         # What a host with a delay waits for goes first.
         self.inbox.extendleft(entry for entry in reversed(entries) if entry[0].paced)
         self.inbox.extend(entry for entry in entries if not entry[0].paced)
-        self._asked_all = 0 < call.want <= len(answer.leases)
-        if answer.leases:
-            self._idle = IDLE_FIRST
-            self._ready = now if self._asked_all else now + min(self._idle, _seconds(hints.ready_in))
+        self._pace.leased(call.want, len(answer.leases), hints.ready_in, now)
+        if answer.leases or (call.want and hints.open <= len(self.held)):
             self.hungry_since = None
-        elif call.want:
-            if hints.open <= len(self.held):
-                self.hungry_since = None
-            elif self.hungry_since is None:
-                self.hungry_since = now
-            self._ready = now + min(self._idle, _seconds(hints.ready_in)) * random.uniform(0.8, 1.2)
-            self._idle = min(self._idle * 2, IDLE_LAST)
+        elif call.want and self.hungry_since is None:
+            self.hungry_since = now
 
     def _learn(self, requests: Sequence[Request], outcomes: Sequence[AddOutcome], now: float) -> None:
         for request, outcome in zip(requests, outcomes, strict=True):
@@ -411,7 +377,7 @@ class Courier:
         if full:
             # They come first again: order is kept.
             self._reports.add.extendleft(reversed(full))
-            self._add_after = now + FULL_PAUSE
+            self._pace.refused(now)
 
     # Trouble.
 
@@ -525,7 +491,3 @@ class Courier:
                     counted(self.waiting, "page"),
                 )
             done()
-
-
-def _seconds(ready_in: float | None) -> float:
-    return IDLE_LAST if ready_in is None else ready_in

@@ -12,8 +12,9 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from gossamer.courier.courier import PULSE, Courier
+from gossamer.courier.courier import Courier
 from gossamer.courier.leases import HeldLease, Identity, identity
+from gossamer.courier.pace import PULSE
 from gossamer.courier.stalls import StallReport
 from gossamer.courier.transport import SharedTransport
 from gossamer.errors import GossamerError

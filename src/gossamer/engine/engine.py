@@ -120,6 +120,8 @@ class Engine:
     def added(self, ticket: Any, outcome: AddOutcome, reason: str) -> None:
         if outcome in (AddOutcome.INVALID, AddOutcome.UNKNOWN_LANE, AddOutcome.CLOSED):
             logger.error("The frontier rejected a request: %s", reason or outcome.name.lower())
+        elif outcome is AddOutcome.DUPLICATE and ticket is not None:
+            ticket()
 
     def lost(self, lease: Lease, reason: str) -> None:
         logger.warning("The lease of request %d of %s is gone (%s).", lease.id, lease.lane, reason)

@@ -17,7 +17,7 @@ from gossamer.model.page import PageRequest, Record, Response
 from gossamer.settings import Settings
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.tables.parts import URL, page_number, rank
-from gossamer.store import Row, Table, in_thread
+from gossamer.store import PAGES, PagePart, Row, Table, in_thread
 
 if TYPE_CHECKING:
     from gossamer.store import Store, TableGrowth, Writer
@@ -48,6 +48,7 @@ class SqlRecordSink:
         # By version: pages in progress while a file changes end with the version they began with.
         self._urls: WeakKeyDictionary[ServedSite, str] = WeakKeyDictionary()
         self._prepared: WeakSet[ServedSite] = WeakSet()
+        self._without_pages: set[str] = set()
         self.rounds: dict[str, int] = {}
 
     async def prepare_together(self, sites: Iterable[ServedSite]) -> dict[str, StoreAway]:
@@ -116,8 +117,13 @@ class SqlRecordSink:
         number = request.round if request.round is not None else self.rounds.get(layer.site.name, 0)
         _refuse_same_key(layer, records)
         facts = facts_of(layer, response, request, number)
-        rows = [row for record in records for row in rows_of(layer, record, facts, request, turns)]
-        url = self._urls[layer.site]
+        url, lists = self._urls[layer.site], _lists_of(layer, records)
+        try:
+            if lists and not await self._keeps_pages(url):
+                lists = {}
+        except StoreAway:
+            return False
+        rows = [row for record in records for row in rows_of(layer, record, facts, request, turns, lists)]
         if layer.site.compiled.growing_tables:
             try:
                 rows = await self._growth[url].fitted(rows, layer.site.compiled.growing_tables)
@@ -135,6 +141,21 @@ class SqlRecordSink:
         finally:
             waiting.discard(limit)
         return True
+
+    async def _keeps_pages(self, url: str) -> bool:
+        """Prepare the table that tells the pages of threads apart; False if the database does not allow it."""
+        store = self._stores[url]
+        if store.columns_of(PAGES.name):
+            return True
+        if url not in self._without_pages:
+            try:
+                await in_thread(store.prepare, [PAGES])
+            except StoreAway:
+                raise
+            except StoreError as error:
+                self._without_pages.add(url)
+                logger.warning("Pages of a thread that replace each other's lists are not noticed: %s", error)
+        return url not in self._without_pages
 
     def away(self) -> dict[str, str]:
         return {name: self._writers[url].away for name, url in self._of.items() if self._writers[url].away}
@@ -199,20 +220,35 @@ def _refuse_same_key(layer: ServedLayer, records: Sequence[Record]) -> None:
             )
 
 
+def _lists_of(layer: ServedLayer, records: list[Record]) -> dict[str, int]:
+    """A number of the lists in the only record of a layer that a function made, by layer."""
+    if layer.function is None:
+        return {}
+    digests = {name: layer.site.compiled.list_digests(name, records) for name in {record.layer for record in records}}
+    return {name: (int(digest[1], 16) >> 1) or 1 for name, digest in digests.items() if digest}
+
+
 def rows_of(
-    layer: ServedLayer, record: Record, facts: Mapping[str, Any], request: PageRequest, turns: Sequence[int]
+    layer: ServedLayer,
+    record: Record,
+    facts: Mapping[str, Any],
+    request: PageRequest,
+    turns: Sequence[int],
+    lists: Mapping[str, int],
 ) -> list[Row]:
     """The rows of a record, by what is known about its page."""
     site = layer.site.compiled
     part = site.part(record.layer)
-    if part is not None and record.layer != layer.name:
+    # A page that redirected is the page that was linked.
+    url = request.hops[0] if request.hops else request.url
+    page = page_number(site.fingerprint(layer.name, url) if request.hops else request.fingerprint)
+    if part is None and record.layer in lists:
+        part = PagePart(page, turns=tuple(turns), lists=lists[record.layer])
+    elif part is not None and record.layer != layer.name:
         part = part._replace(page=1, whole=True, round=facts["round"])
     elif part is not None:
-        # A page that redirected is the page that was linked.
-        url = request.hops[0] if request.hops else request.url
-        linked = site.fingerprint(layer.name, url) if request.hops else request.fingerprint
         part = part._replace(
-            page=page_number(linked),
+            page=page,
             turn=request.turn,
             turns=tuple(turns),
             round=facts["round"],

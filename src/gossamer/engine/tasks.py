@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from urllib.parse import urlencode
 
-from gossamer.courier.task_format import BODIES, Kind, read_task
+from gossamer.courier.task.format import BODIES, Kind, read_task
 from gossamer.engine.page.payload import pack
 from gossamer.engine.sites import ServedSite
 from gossamer.errors import BadTask

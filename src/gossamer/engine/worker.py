@@ -191,6 +191,7 @@ class NativeWorker:
             reader,
             self._site_counters,
             payload_max,
+            is_behind=lambda site: self._updates.is_behind(site),
         )
         ahead = max(4, concurrency // 2)
         plan = CourierConfig.of(settings, "", Selection(), most=2 * concurrency, ahead=ahead, info=self._info())
@@ -204,6 +205,7 @@ class NativeWorker:
             self._record_sink,
             RoundStart(calls, self._record_sink, request_adder, payload_max, job.layer),
             current=lambda: self._updates.current(),
+            define=self._groups.define,
             repeat=job.repeat,
             only=job.layer,
             open_hint=self._open_now,

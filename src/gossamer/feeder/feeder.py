@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gossamer.courier.task_format import TaskReport, read_end, report_in
+from gossamer.courier.task.report import TaskReport, read_end, report_in
 from gossamer.errors import FrontierError, MemoryLimitReached
 from gossamer.feeder.row_task import RowTask
 from gossamer.frontier.call import function_call

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
-from decimal import Decimal
 from string import Formatter
 from typing import Any
 from urllib.parse import quote
 
 from gossamer.errors import PolicyError
+from gossamer.model.plan.task_row import plain, task_of
 
 NOT_HERE = ("filter", "dont_filter", "report")
 """The primary key prevents repeats, not what was seen; and the report is the feeder's own."""
@@ -46,15 +44,7 @@ class RowTask:
         task: dict[str, Any] = {}
         if self._form:
             task["url"] = "".join(text + (_quoted(row, name) if name else "") for text, name in self._parts)
-        for member, column in self._members.items():
-            value = _plain(row[column])
-            if value is None:
-                continue
-            *path, last = member.split(".")
-            place = task
-            for step in path:
-                place = place.setdefault(step, {})
-            place[last] = value
+        task |= task_of({member: row[column] for member, column in self._members.items()})
         url = task.get("url")
         if not isinstance(url, str) or not url.strip():
             raise ValueError("its URL is empty")
@@ -62,21 +52,7 @@ class RowTask:
 
 
 def _quoted(row: Mapping[str, Any], name: str) -> str:
-    value = _plain(row[name])
+    value = plain(row[name])
     if value is None:
         raise ValueError(f"its {name} is NULL")
     return quote(str(value), safe="")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value).decode("utf-8", "replace")
-    try:
-        json.dumps(value)
-    except (TypeError, ValueError):
-        return str(value)
-    return value

@@ -40,6 +40,7 @@ from gossamer.model import (
     PlanCycle,
     PlanState,
     Request,
+    RequestPlace,
     RoundInfo,
     ScanPage,
     SeenInfo,
@@ -51,6 +52,7 @@ from gossamer.model import (
     Token,
     WorkerInfo,
 )
+from gossamer.model.plan.page_record import FeedLane
 from gossamer.model.reply import TaskQueueSize
 
 
@@ -196,7 +198,8 @@ class Frontier(Protocol):
     def drop_round(self, group: str, number: int, *, term: int = 0) -> tuple[bool, int]:
         """Drop what waits of a group's round `number`, one bounded step of it: return whether nothing is left, and how many
         requests went. From the first step on the lanes of the group take nothing more, and leased requests end as usual first; the
-        next round opens the lanes again: begin it when nothing is left. Dropped requests count as not seen. If another round
+        next round opens the lanes again: begin it when nothing is left. If no step comes for ten seconds, or for twice as long as the
+        planner leads, they open with what is left in them: whoever made the steps has died, or wants it no more. Dropped requests count as not seen. If another round
         has begun, nothing happens. A planner gives its `term` (see `lead`)."""
 
     def drop_group(self, group: str) -> Iterator[int]:
@@ -258,8 +261,9 @@ class Frontier(Protocol):
         """Report that a consumer has stored the items up to these positions, by partition; items that all consumers
         have stored are trimmed. Return how many still wait. Position "" only registers the consumer, "gone" removes it."""
 
-    def counts(self, group: str = "") -> Counts:
-        """Lanes and groups in numbers. Costs O(lanes), however much is queued."""
+    def counts(self, group: str = "", *, brief: bool = False) -> Counts:
+        """Lanes and groups in numbers. Costs O(lanes), however much is queued. `brief` leaves out the counters of groups and the policies of
+        lanes, which cost most."""
 
     def hosts(self, names: Sequence[str]) -> list[HostInfo]:
         """The state of hosts."""
@@ -339,6 +343,9 @@ class Frontier(Protocol):
         """A document in its current version, or in another that is kept. Raise `UnknownDocument` if there is none. A deleted
         document has no text."""
 
+    def read_documents(self, kind: str, names: Sequence[str]) -> list[Document]:
+        """Several documents in their current versions, in few calls; those that there are not are left out."""
+
     def documents(self, kind: str) -> list[DocumentInfo]:
         """The current versions of all documents of a kind, by name, deleted ones included."""
 
@@ -364,14 +371,14 @@ class Frontier(Protocol):
     def feed(
         self,
         partition: int,
-        lanes: Sequence[tuple[str, int, int | None]],
+        lanes: Sequence[FeedLane],
         *,
         term: int = 0,
         log: tuple[int, int] | None = None,
     ) -> list[LaneFeed]:
         """Move due pages of lanes that keep records into their queues, on one partition: of each lane (full name) at most so many, the
         oldest first (LIFO lanes: the newest), and none beyond so many queued and delayed requests there (None: the lane's own limits
-        alone). From the first call of a planner with its `term` on, pages that are found wait for it, as long as it leads. Otherwise workers'
+        alone). A lane that gets none, and whose due pages are told, is not looked at: the answer has these, and that many queued. From the first call of a planner with its `term` on, pages that are found wait for it, as long as it leads. Otherwise workers'
         exchanges move what is due. `log`, the limit and what was scheduled, is kept for `plan_cycles` with what came of it."""
 
     def page_records(self, lane: str, fingerprints: Sequence[int]) -> list[PageInfo | None]:
@@ -383,9 +390,23 @@ class Frontier(Protocol):
         """Some records of a lane, all or those in one state, and the cursor of the next ones; "" at the end. A record that is there all
         the while is returned at least once."""
 
+    def locate(
+        self, lane: str, host: str, fingerprint: int, *, dead_since: float | None = None, look: int = 10_000
+    ) -> RequestPlace:
+        """Where the request of a page is: in the queue of its host and behind how many, or in whose hands. With `dead_since` also its last dead
+        letter: of those since then (server time), or -1 for the newest. Looks at no more than `look` of each, from the head of the
+        queue on, and says whether that was all."""
+
     def plan_cycles(self, limit: int = 20) -> list[PlanCycle]:
         """The last cycles of planners in which pages were due, on all partitions, newest first; 500 are kept on each."""
 
     def plan_state(self, *, lanes: bool = False) -> PlanState:
         """Who leads, and of all groups what planners decide by: their present rounds and what waits, with `lanes` in each lane. Costs
         O(groups); where nothing has changed since this client asked last, next to nothing, and the groups are the same object."""
+
+    def alert_entries(self, names: Sequence[str] | None = None) -> tuple[float, dict[str, bytes]]:
+        """The server time, and what leaders of the planners have kept of alerts: these entries, or all, as far as they are there."""
+
+    def put_alert_entries(self, entries: Mapping[str, bytes | None], *, term: int) -> None:
+        """Keep entries about alerts, all of them at once; None deletes one. A planner gives its `term` (see `lead`): raises `NotLeader`, and
+        keeps nothing, once another leads."""

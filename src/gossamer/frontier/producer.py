@@ -141,9 +141,15 @@ class Producer(Closeable):
         letters, pause = "", FIRST_PAUSE
         while True:
             offer = self.offer(batch)
+            if not wait and NO_ROOM in offer.outcomes:
+                # What comes after the first without room is left as well, also what is known: the rest is one piece.
+                first = offer.outcomes.index(NO_ROOM)
+                after = len(batch) - first - offer.outcomes.count(NO_ROOM)
+                self.pushed = self.pushed._replace(known=self.pushed.known - after)
+                return offer._replace(outcomes=offer.outcomes[:first]), batch[first:]
             letters += offer.outcomes.replace(NO_ROOM, "")
             batch = [task for task, letter in zip(batch, offer.outcomes, strict=True) if letter == NO_ROOM]
-            if not batch or not wait:
+            if not batch:
                 return offer._replace(outcomes=letters), batch
             if waiting is not None:
                 waiting(offer)

@@ -15,12 +15,16 @@ from gossamer.frontier.call import Verb
 from gossamer.frontier.client import FunctionClient
 from gossamer.frontier.connection import Connection, connect, data_directory
 from gossamer.frontier.server import keys
-from gossamer.frontier.verbs.control import ControlVerbs, DropStep
+from gossamer.frontier.verbs.control.control import ControlVerbs
+from gossamer.frontier.verbs.control.dead_letters import DeadLetterVerbs
+from gossamer.frontier.verbs.control.drop import DropStep
+from gossamer.frontier.verbs.control.tasks import TaskVerbs
 from gossamer.frontier.verbs.cookies import CookieVerbs
 from gossamer.frontier.verbs.counts import ReadVerbs
 from gossamer.frontier.verbs.crawl import CrawlVerbs, checked_schema
 from gossamer.frontier.verbs.documents import DocumentVerbs
 from gossamer.frontier.verbs.page_versions import PageVersionVerbs
+from gossamer.frontier.verbs.plan.alerts import AlertVerbs
 from gossamer.frontier.verbs.plan.daily import DailyVerbs
 from gossamer.frontier.verbs.plan.leader import LeaderVerbs
 from gossamer.frontier.verbs.plan.pages import PageRecordVerbs
@@ -146,14 +150,14 @@ class ValkeyFrontier(FunctionClient):
     daily_counts = blocking(DailyVerbs, DailyVerbs.daily_counts)
     drop_round = blocking(RoundVerbs, RoundVerbs.drop_round)
 
-    dead_letters = blocking(ControlVerbs, ControlVerbs.dead_letters)
-    dead_letter = blocking(ControlVerbs, ControlVerbs.dead_letter)
-    replay = blocking(ControlVerbs, ControlVerbs.replay)
-    drop_dead = blocking(ControlVerbs, ControlVerbs.drop_dead)
-    bury = blocking(ControlVerbs, ControlVerbs.bury)
+    dead_letters = blocking(DeadLetterVerbs, DeadLetterVerbs.dead_letters)
+    dead_letter = blocking(DeadLetterVerbs, DeadLetterVerbs.dead_letter)
+    replay = blocking(DeadLetterVerbs, DeadLetterVerbs.replay)
+    drop_dead = blocking(DeadLetterVerbs, DeadLetterVerbs.drop_dead)
+    bury = blocking(DeadLetterVerbs, DeadLetterVerbs.bury)
 
-    lease_tasks = blocking(ControlVerbs, ControlVerbs.lease_tasks)
-    settle_tasks = blocking(ControlVerbs, ControlVerbs.settle_tasks)
+    lease_tasks = blocking(TaskVerbs, TaskVerbs.lease_tasks)
+    settle_tasks = blocking(TaskVerbs, TaskVerbs.settle_tasks)
     task_counts = blocking(ReadVerbs, ReadVerbs.task_counts)
     keep_items = blocking(ControlVerbs, ControlVerbs.keep_items)
 
@@ -179,6 +183,7 @@ class ValkeyFrontier(FunctionClient):
     put_document = blocking(DocumentVerbs, DocumentVerbs.put_document)
     drop_document = blocking(DocumentVerbs, DocumentVerbs.drop_document)
     document = blocking(DocumentVerbs, DocumentVerbs.document)
+    read_documents = blocking(DocumentVerbs, DocumentVerbs.read_documents)
     documents = blocking(DocumentVerbs, DocumentVerbs.documents)
     document_history = blocking(DocumentVerbs, DocumentVerbs.document_history)
     documents_version = blocking(DocumentVerbs, DocumentVerbs.documents_version)
@@ -188,17 +193,20 @@ class ValkeyFrontier(FunctionClient):
     feed = blocking(PageRecordVerbs, PageRecordVerbs.feed)
     page_records = blocking(PageRecordVerbs, PageRecordVerbs.page_records)
     scan_page_records = blocking(PageRecordVerbs, PageRecordVerbs.scan_page_records)
+    locate = blocking(PageRecordVerbs, PageRecordVerbs.locate)
     plan_state = blocking(PlanVerbs, PlanVerbs.plan_state)
     plan_cycles = blocking(PlanVerbs, PlanVerbs.plan_cycles)
     due_lanes = blocking(PlanVerbs, PlanVerbs.due_lanes)
+    alert_entries = blocking(AlertVerbs, AlertVerbs.alert_entries)
+    put_alert_entries = blocking(AlertVerbs, AlertVerbs.put_alert_entries)
 
     scan = blocking(SnapshotVerbs, SnapshotVerbs.scan)
 
     def drop_lane(self, lane: str) -> Iterator[int]:
-        return self._drop(partial(self.verbs.control.drop_lane, lane))
+        return self._drop(partial(self.verbs.drops.drop_lane, lane))
 
     def drop_group(self, group: str) -> Iterator[int]:
-        return self._drop(partial(self.verbs.control.drop_group, group))
+        return self._drop(partial(self.verbs.drops.drop_group, group))
 
     def _drop(self, step: Callable[[Mapping[int, str] | None], DropStep]) -> Iterator[int]:
         left, dropped = self.run(step(None))

@@ -11,12 +11,16 @@ from gossamer.frontier.call import Verb
 from gossamer.frontier.client import AsyncFunctionClient
 from gossamer.frontier.connection import AsyncConnection, connect_async
 from gossamer.frontier.server import keys
-from gossamer.frontier.verbs.control import ControlVerbs, DropStep
+from gossamer.frontier.verbs.control.control import ControlVerbs
+from gossamer.frontier.verbs.control.dead_letters import DeadLetterVerbs
+from gossamer.frontier.verbs.control.drop import DropStep
+from gossamer.frontier.verbs.control.tasks import TaskVerbs
 from gossamer.frontier.verbs.cookies import CookieVerbs
 from gossamer.frontier.verbs.counts import ReadVerbs
 from gossamer.frontier.verbs.crawl import CrawlVerbs, checked_schema
 from gossamer.frontier.verbs.documents import DocumentVerbs
 from gossamer.frontier.verbs.page_versions import PageVersionVerbs
+from gossamer.frontier.verbs.plan.alerts import AlertVerbs
 from gossamer.frontier.verbs.plan.daily import DailyVerbs
 from gossamer.frontier.verbs.plan.leader import LeaderVerbs
 from gossamer.frontier.verbs.plan.pages import PageRecordVerbs
@@ -105,14 +109,14 @@ class AsyncValkeyFrontier(AsyncFunctionClient):
     daily_counts = awaited(DailyVerbs, DailyVerbs.daily_counts)
     drop_round = awaited(RoundVerbs, RoundVerbs.drop_round)
 
-    dead_letters = awaited(ControlVerbs, ControlVerbs.dead_letters)
-    dead_letter = awaited(ControlVerbs, ControlVerbs.dead_letter)
-    replay = awaited(ControlVerbs, ControlVerbs.replay)
-    drop_dead = awaited(ControlVerbs, ControlVerbs.drop_dead)
-    bury = awaited(ControlVerbs, ControlVerbs.bury)
+    dead_letters = awaited(DeadLetterVerbs, DeadLetterVerbs.dead_letters)
+    dead_letter = awaited(DeadLetterVerbs, DeadLetterVerbs.dead_letter)
+    replay = awaited(DeadLetterVerbs, DeadLetterVerbs.replay)
+    drop_dead = awaited(DeadLetterVerbs, DeadLetterVerbs.drop_dead)
+    bury = awaited(DeadLetterVerbs, DeadLetterVerbs.bury)
 
-    lease_tasks = awaited(ControlVerbs, ControlVerbs.lease_tasks)
-    settle_tasks = awaited(ControlVerbs, ControlVerbs.settle_tasks)
+    lease_tasks = awaited(TaskVerbs, TaskVerbs.lease_tasks)
+    settle_tasks = awaited(TaskVerbs, TaskVerbs.settle_tasks)
     task_counts = awaited(ReadVerbs, ReadVerbs.task_counts)
     keep_items = awaited(ControlVerbs, ControlVerbs.keep_items)
 
@@ -138,6 +142,7 @@ class AsyncValkeyFrontier(AsyncFunctionClient):
     put_document = awaited(DocumentVerbs, DocumentVerbs.put_document)
     drop_document = awaited(DocumentVerbs, DocumentVerbs.drop_document)
     document = awaited(DocumentVerbs, DocumentVerbs.document)
+    read_documents = awaited(DocumentVerbs, DocumentVerbs.read_documents)
     documents = awaited(DocumentVerbs, DocumentVerbs.documents)
     document_history = awaited(DocumentVerbs, DocumentVerbs.document_history)
     documents_version = awaited(DocumentVerbs, DocumentVerbs.documents_version)
@@ -147,17 +152,20 @@ class AsyncValkeyFrontier(AsyncFunctionClient):
     feed = awaited(PageRecordVerbs, PageRecordVerbs.feed)
     page_records = awaited(PageRecordVerbs, PageRecordVerbs.page_records)
     scan_page_records = awaited(PageRecordVerbs, PageRecordVerbs.scan_page_records)
+    locate = awaited(PageRecordVerbs, PageRecordVerbs.locate)
     plan_state = awaited(PlanVerbs, PlanVerbs.plan_state)
     plan_cycles = awaited(PlanVerbs, PlanVerbs.plan_cycles)
     due_lanes = awaited(PlanVerbs, PlanVerbs.due_lanes)
+    alert_entries = awaited(AlertVerbs, AlertVerbs.alert_entries)
+    put_alert_entries = awaited(AlertVerbs, AlertVerbs.put_alert_entries)
 
     scan = awaited(SnapshotVerbs, SnapshotVerbs.scan)
 
     def drop_lane(self, lane: str) -> AsyncIterator[int]:
-        return self._drop(partial(self.verbs.control.drop_lane, lane))
+        return self._drop(partial(self.verbs.drops.drop_lane, lane))
 
     def drop_group(self, group: str) -> AsyncIterator[int]:
-        return self._drop(partial(self.verbs.control.drop_group, group))
+        return self._drop(partial(self.verbs.drops.drop_group, group))
 
     async def _drop(self, step: Callable[[Mapping[int, str] | None], DropStep]) -> AsyncIterator[int]:
         left, dropped = await self.run(step(None))

@@ -9,6 +9,7 @@ from gossamer.model.plan.page_record import (
     PageState,
     PageVisit,
     RecordPolicy,
+    RequestPlace,
     RevisitRules,
 )
 from gossamer.model.policy import GroupPolicy, HostPolicy, LanePolicy, Order, SeenKind, SeenPolicy, SeenScope
@@ -93,6 +94,7 @@ __all__ = [
     "PlanState",
     "RecordPolicy",
     "Request",
+    "RequestPlace",
     "RevisitRules",
     "RoundInfo",
     "ScanPage",

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+AUDIT, AUDIT_KEPT = "audit", 1000
+"""The kind of the document that says who steered the crawl, and how many of its versions are kept."""
+
+DRAINING = "draining"
+"""The kind of the documents that name site files which begin no rounds any more, until they are removed or pushed again."""
+
 PageName = tuple[str, str]
 """The host of a page, and its name among the pages of its group."""
 

@@ -250,7 +250,7 @@ class RoundInfo(NamedTuple):
     drained, `closed` when all was done that comes after it. `state`: running, ending (what comes after it is under way), ended,
     seeded again (the next round began before, to be fetched along with it), or cut short (it began before for another reason). The counts are those of this round: `pages` with those that failed, `failed`
     those that a worker gave up, `dead` all requests that became dead letters in it, also those that were replayed since. `late`
-    and `note` are as recorded by `round_note`."""
+    and `note` are as recorded by `round_note`, `tasks` is whether a planner has pushed its tasks."""
 
     group: str
     round: int
@@ -266,6 +266,7 @@ class RoundInfo(NamedTuple):
     dead: int
     late: bool
     note: str
+    tasks: bool = False
 
 
 # Why a page or a task became a dead letter: the words that both engines share. docs/reference/engine.md lists them all.
@@ -295,7 +296,8 @@ LOGIN_FAILED = "login failed: "
 
 class Counts(NamedTuple):
     """A whole crawl at a glance, summed over its partitions. `policies` are the raw tables by lane and by group; `led`: a planner
-    leads the crawl, and begins its rounds."""
+    leads the crawl, and begins its rounds. `clocks` has for each group the time by which its rounds are noted: partitions on several
+    servers have several clocks."""
 
     now: float
     config_version: str
@@ -305,6 +307,7 @@ class Counts(NamedTuple):
     lane_policies: Mapping[str, Mapping[str, Any]]
     group_policies: Mapping[str, Mapping[str, Any]]
     led: bool = False
+    clocks: Mapping[str, float] = MappingProxyType({})
 
 
 class HostInfo(NamedTuple):

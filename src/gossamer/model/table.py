@@ -45,7 +45,8 @@ class PagePart(NamedTuple):
     `page` and `turns` are numbers from 1 that tell the pages of a row apart: this one, and those that it turns to. UNREAD among
     `turns` is a page that nobody will read. `turn` counts the page turns from the first page; of several pages without one, that of
     the lowest `rank` is the first. A `whole` part has no further pages; it replaces what the same page brought before. Where several sources bring children of one table (`shared`),
-    each replaces its own only.
+    each replaces its own only. `lists` is a number of the lists in the row's columns, 0 for none: a row that has them is refused where
+    another page of the same thread has brought others, which it would replace.
     """
 
     page: int
@@ -56,6 +57,7 @@ class PagePart(NamedTuple):
     whole: bool = False
     shared: bool = False
     rank: int = 0
+    lists: int = 0
 
 
 LAST = 2**62
@@ -91,4 +93,5 @@ PAGES = Table(
 )
 """Which pages of a row were read, for rows that come in parts. `page` 0 is the row itself: its `first` page with
 its `rank`, the `round` it was last read in, whether it was `read` before, and the children of its first page, or of all its pages where several sources bring some.
-`children` are numbers made of the children's keys."""
+`children` are numbers made of the children's keys. Of a row with `lists` there is that line only: `rank` is their number, `first` the page
+that brought them, `children` the pages that it turns to."""

@@ -13,8 +13,9 @@ from gossamer.planner.schedules import SPIDER, PlannedGroup
 
 
 class Decision(NamedTuple):
-    """What to do for a group now. `round` is the present one. `late`: note that it runs longer than it may. `over`: note that it has
-    ended, as workers of spiders do only when they end themselves."""
+    """What to do for a group now. `round` is the present one. `tasks`: push what it begins with, since whoever began it did not. `over`:
+    note that it has ended, as workers of spiders do only when they end themselves; where it has not, since tasks wait, go on with
+    the rest. `late`: note that it runs longer than it may."""
 
     group: str
     round: int
@@ -22,6 +23,7 @@ class Decision(NamedTuple):
     why: str
     late: bool = False
     over: bool = False
+    tasks: bool = False
 
 
 def last_round(state: GroupState, now: float) -> LastRound:
@@ -52,25 +54,39 @@ class Decider:
         for name, group in planned.items():
             here = state.groups.get(name)
             # A group that no worker has made yet begins its first round when one does.
-            if here is not None and here.has_start and (decision := self._decide(group, here, state.now)):
+            if here is None or not here.has_start:
+                continue
+            now = state.time_of(here)
+            if decision := self._decide(group, here, now, state.now - now):
                 found.append(decision)
                 self._quiet_until = 0.0
         self._waits = {name: known for name, known in self._waits.items() if name in planned}
         return found
 
-    def _decide(self, group: PlannedGroup, state: GroupState, now: float) -> Decision | None:
+    def _decide(self, group: PlannedGroup, state: GroupState, now: float, behind: float) -> Decision | None:
+        """`now` is the group's time, so many seconds `behind` that of the planner."""
         last, paused, name = last_round(state, now), is_paused(state), group.group
-        if group.kind == SPIDER and state.closed is None and state.start == "done" and state.open == 0:
-            return Decision(name, last.number, Action.WAIT, "", over=True)
+        runs = group.kind == SPIDER and state.closed is None
+        tasks = runs and group.tasks is not None and state.began is not None and not state.tasks
+        over = runs and not tasks and state.start == "done" and state.open == 0
+        tasks = tasks and not paused
         late = state.began is not None and state.closed is None and not state.late
         if late and group.policy.schedule is not None and group.policy.schedule.deadline is not None:
-            self._quiet_until = min(self._quiet_until, last.began + group.policy.schedule.deadline)
+            self._quiet_until = min(self._quiet_until, last.began + group.policy.schedule.deadline + behind)
         late = late and is_overdue(group.policy, last, now)
-        known = self._waits.get(name)
+        action, why = self._next(group, last, paused, now, behind)
+        if action is Action.WAIT and not (late or over or tasks):
+            return None
+        return Decision(name, last.number, action, why, late, over, tasks)
+
+    def _next(
+        self, group: PlannedGroup, last: LastRound, paused: bool, now: float, behind: float
+    ) -> tuple[Action, str]:
+        known = self._waits.get(group.group)
         if known is None or known[:3] != (group.policy, last, paused) or now >= known[3]:
-            action, at, why = decide_round(name, group.policy, last, now, paused=paused)
+            action, at, why = decide_round(group.group, group.policy, last, now, paused=paused)
             if action is not Action.WAIT:
-                return Decision(name, last.number, action, why, late)
-            known = self._waits[name] = group.policy, last, paused, inf if at is None else at
-        self._quiet_until = min(self._quiet_until, known[3])
-        return Decision(name, last.number, Action.WAIT, "", late) if late else None
+                return action, why
+            known = self._waits[group.group] = group.policy, last, paused, inf if at is None else at
+        self._quiet_until = min(self._quiet_until, known[3] + behind)
+        return Action.WAIT, ""

@@ -3,11 +3,15 @@
 The room is what may be queued less what is. A lane's rate is its part of its site's weight; how the room is divided by the rates is a policy
 (`planner.policy.shares`). Each partition has its part of the limit, and what a lane is given there it cannot exceed, so no
 leader, and no two of them, ever queue more than the limit.
+
+A lane that nobody serves would take its share in every cycle and give nothing back, until all the room is its own. So a lane from which
+nothing was taken since the last cycle has at most half of what the others leave. One that was served, took all of the room and is served
+no more holds what it has: a part of the room is kept for lanes that have nothing queued when there is no other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from gossamer.frontier.contract import Frontier
@@ -16,6 +20,8 @@ from gossamer.planner.policy.shares import Claim, Policy, Share, rated_shares, w
 
 POLICIES: Mapping[str, Policy] = {"weights": weighted_shares, "neocrawler": rated_shares}
 MILLION = 1_000_000
+KEPT = 32
+"""One place of so many is kept for lanes that have nothing queued while others hold the rest."""
 
 
 def rates(lanes: Sequence[DueLane]) -> dict[str, Fraction]:
@@ -38,34 +44,64 @@ class Feeder:
 
     def __init__(self, frontier: Frontier, limit: int, policy: Policy, keep: Callable[[], None] = lambda: None) -> None:
         self._frontier, self._policy, self._keep = frontier, policy, keep
-        self._limit = -(-limit // frontier.partitions)
+        each, more = divmod(limit, frontier.partitions)
+        self._limits = [max(1, each + (partition < more)) for partition in range(frontier.partitions)]
+        """How many requests may be queued on each partition."""
         self._owed: dict[tuple[int, str], Share] = {}
+        self._queued: dict[tuple[int, str], int] = {}
+        """What was queued of each lane, on each partition, at the end of the last cycle."""
 
     def feed(self, term: int) -> int:
         """Queue what is due, as far as there is room; answers how many pages. What is found waits for a planner that has called lately:
         each partition is called in every cycle."""
         owed: dict[tuple[int, str], Share] = {}
+        queued: dict[tuple[int, str], int] = {}
         moved = 0
         for partition in range(self._frontier.partitions):
             self._keep()
-            lanes = self._frontier.due_lanes(partition)
-            scheduled = sum(lane.queued for lane in lanes)
-            shares = {
-                share.rule: share
-                for share in self._policy(max(0, self._limit - scheduled), self._claims(partition, lanes))
-            }
+            lanes, limit = self._frontier.due_lanes(partition), self._limits[partition]
+            # What a paused lane has queued is no room that it keeps from the others.
+            scheduled = sum(lane.queued for lane in lanes if not lane.paused)
+            room = limit - limit // KEPT - scheduled
+            claims = self._claims(partition, lanes, room)
+            shares = {share.rule: share for share in self._policy(max(0, room), claims)}
+            if room <= 0:
+                shares.update(kept_shares(claims, lanes, limit - scheduled))
             owed.update(((partition, lane), share) for lane, share in shares.items())
-            given = [(x.lane, shares[x.lane].taken, x.queued + shares[x.lane].taken) for x in lanes if x.due]
-            log = (self._limit, scheduled) if given else None
-            moved += sum(row.moved for row in self._frontier.feed(partition, given, term=term, log=log))
-        self._owed = owed
+            given = [(x.lane, shares[x.lane].taken, x.queued + shares[x.lane].taken, x.due) for x in lanes if x.due]
+            log = (limit, scheduled) if given else None
+            rows = self._frontier.feed(partition, given, term=term, log=log)
+            moved += sum(row.moved for row in rows)
+            queued.update(((partition, lane.lane), lane.queued) for lane in lanes)
+            queued.update(((partition, lane), row.queued) for (lane, *_), row in zip(given, rows, strict=True))
+        self._owed, self._queued = owed, queued
         return moved
 
-    def _claims(self, partition: int, lanes: Sequence[DueLane]) -> list[Claim]:
+    def _claims(self, partition: int, lanes: Sequence[DueLane], room: int) -> list[Claim]:
         found, claims = rates(lanes), []
         for lane in lanes:
             before = self._owed.get((partition, lane.lane))
-            waited, credit = (before.waited, before.credit) if before is not None else (0, Fraction(0))
-            credit = Fraction(round(credit * MILLION), MILLION)
-            claims.append(Claim(lane.lane, found[lane.lane], lane.due, waited, credit))
+            ready = lane.due
+            if lane.queued >= self._queued.get((partition, lane.lane), 0):
+                most = (room + lane.queued + 1) // 2
+                ready = min(ready, max(0, most - lane.queued))
+            waited, credit = (before.waited, before.credit) if before is not None else (0, 0)
+            claims.append(Claim(lane.lane, found[lane.lane], ready, waited, credit))
         return claims
+
+
+def kept_shares(claims: Sequence[Claim], lanes: Sequence[DueLane], left: int) -> Iterator[tuple[str, Share]]:
+    """What is kept of the room, `left` places, for lanes that have nothing queued: an even part for each, who waited longest first."""
+    part = max(1, left // max(1, len(lanes)))
+    empty = [
+        (claim, lane.due)
+        for claim, lane in zip(claims, lanes, strict=True)
+        if lane.due and not lane.queued and not lane.paused
+    ]
+    for claim, due in sorted(empty, key=lambda one: -one[0].waited):
+        number = max(0, min(part, due, left))
+        left -= number
+        yield (
+            claim.rule,
+            Share(claim.rule, number, number, due - number, 0 if number else claim.waited + 1, claim.credit),
+        )

@@ -50,15 +50,16 @@ def forecast(
 ) -> list[Event]:
     """The rounds that begin in the next so many seconds, of all groups, in their order."""
     found = [
-        islice(_events(group, state.groups[name], durations.get(name, 0.0), state.now, state.now + seconds), MOST)
+        islice(_events(group, here, durations.get(name, 0.0), (now := state.time_of(here)), now + seconds), MOST)
         for name, group in sorted(planned.items())
-        if name in state.groups and state.groups[name].has_start and not is_paused(state.groups[name])
+        if (here := state.groups.get(name)) is not None and here.has_start and not is_paused(here)
     ]
     return list(merge(*found))
 
 
 def _events(group: PlannedGroup, state: GroupState, duration: float, now: float, until: float) -> Iterator[Event]:
     last = last_round(state, now)._replace(seeding=False)
+    running = last.number if last.ended is None else None
     while now < until:
         over = max(last.began + duration, now) if last.ended is None else None
         if over is not None and over <= now:
@@ -72,6 +73,8 @@ def _events(group: PlannedGroup, state: GroupState, duration: float, now: float,
             if over is not None and now >= over:
                 last = last._replace(ended=over)
             continue
+        if running == last.number and action is Action.BEGIN:
+            why = f"{why}, if round {running} is over by then"
         yield Event(now, group.group, last.number + 1, action, why)
         last = LastRound(last.number + 1, now)
         if duration == 0:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from gossamer.errors import FrontierUnavailable, GossamerError, NotLeader
 from gossamer.frontier.contract import Frontier
-from gossamer.model import EndState, Leader, Token
+from gossamer.model import EndState, Leader, PlanState, Token
+from gossamer.planner.alerts.watch import AlertWatch
 from gossamer.planner.decider import Decider, Decision
 from gossamer.planner.feeder import POLICIES, Feeder
 from gossamer.planner.policy.rounds import Action
 from gossamer.planner.round_tasks import RoundTasks
-from gossamer.planner.schedules import Schedules
+from gossamer.planner.schedules import PlannedGroup, Schedules, ServedGroups
 from gossamer.sites.schedule import is_late
 
 logger = logging.getLogger(__name__)
@@ -42,7 +43,8 @@ class Cycle(NamedTuple):
 
 class Planner:
     """One planner of a crawl, called `name`. `seconds` is how long it leads after it has said so last. `limit` is how many requests of
-    lanes that keep page records it queues, and `shares` by which policy these have their part of it."""
+    lanes that keep page records it queues, and `shares` by which policy these have their part of it. `served`: begin rounds only of
+    groups that a living worker serves."""
 
     def __init__(
         self,
@@ -53,9 +55,12 @@ class Planner:
         limit: int = LIMIT,
         shares: str = "weights",
         tasks: RoundTasks | None = None,
+        alerts: AlertWatch | None = None,
+        served: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._tasks, self._complained = tasks, ""
+        self._tasks, self._alerts, self._complained = tasks, alerts, ""
+        self._served = ServedGroups(frontier) if served else None
         self._frontier, self.name, self._seconds, self._clock = frontier, name, seconds, clock
         self._token = Token.fresh()
         self.term = 0
@@ -75,22 +80,49 @@ class Planner:
         if not leader.granted:
             return Cycle(leader)
         state = self._frontier.plan_state()
-        if self._schedules.update(state.documents):
+        try:
+            changed = self._schedules.update(state.documents, self._keep_leading)
+        except NotLeader:
+            self._lost()
+            return Cycle(leader)
+        if changed:
             scheduled = sum(one.policy.schedule is not None for one in self._schedules.groups.values())
             logger.info("%d groups are planned, %d of them with a schedule.", len(self._schedules.groups), scheduled)
         done, fed = [], 0
+        planned: Mapping[str, PlannedGroup] = self._schedules.groups
+        if self._served is not None:
+            planned = self._served.of(planned, state.now)
         try:
-            for decision in self._decider.decide(state, self._schedules.groups):
+            for decision in self._decider.decide(state, planned):
                 self._keep_leading()
                 if self._done(decision):
                     done.append(decision)
             fed = self._feeder.feed(self.term)
+            self._watch(state)
         except NotLeader:
             self._lost()
         return Cycle(leader, done, fed)
 
+    def _watch(self, state: PlanState) -> None:
+        """Evaluate alerts. Whatever goes wrong there, rounds go on."""
+        if self._alerts is None:
+            return
+        self._keep_leading()
+        try:
+            self._alerts.cycle(state, self._schedules.groups, self.term, self._leads)
+        except (NotLeader, FrontierUnavailable):
+            raise
+        except Exception as error:
+            self._complain(f"Alerts could not be evaluated: {type(error).__name__}: {error}", error)
+
+    def _leads(self) -> bool:
+        """Whether it leads at this moment, as far as it can know."""
+        return bool(self.term) and self._clock() - self._renewed < self._seconds
+
     def resign(self) -> None:
         """Leave the lead to another planner."""
+        if self.term and self._alerts is not None:
+            self._alerts.close(self.term)
         if self.term:
             term, self.term = self.term, 0
             self._frontier.resign(self._token, term)
@@ -129,12 +161,15 @@ class Planner:
     def _done(self, decision: Decision) -> bool:
         group, number = decision.group, decision.round
         try:
+            if decision.tasks:
+                self._push_tasks(group, number)
+                self._frontier.round_note(group, number, {"tasks": True})
+            if decision.over and self._ended(decision):
+                return True
             if decision.late and self._frontier.round_note(group, number, {"late": True}):
                 logger.warning("Round %d of %s is late: it runs longer than its deadline.", number, group)
-            if decision.over:
-                return self._ended(decision)
             if decision.action is Action.WAIT:
-                return decision.late
+                return decision.late or decision.tasks
             if decision.action is Action.REPLACE and not self._dropped(group, number):
                 return False
             self._push_tasks(group, number + 1)
@@ -142,6 +177,8 @@ class Planner:
             begun = self._frontier.new_round(
                 group, number + 1, trigger=TRIGGER, who=self.name, term=self.term, again=again
             )
+            if self._schedules.groups[group].tasks is not None:
+                self._frontier.round_note(group, begun, {"tasks": True})
         except (NotLeader, FrontierUnavailable):
             raise
         except GossamerError as error:
@@ -151,18 +188,22 @@ class Planner:
         logger.info("Round %d of %s begins%s: %s.", begun, group, how, decision.why)
         return True
 
-    def _complain(self, words: str) -> None:
+    def _complain(self, words: str, error: Exception | None = None) -> None:
         """Log what is wrong, once as long as it stays the same."""
         if words != self._complained:
-            logger.error("%s", words)
+            logger.error("%s", words, exc_info=error)
         self._complained = words
 
     def _push_tasks(self, group: str, number: int) -> None:
-        """Push what the round begins with, before it begins: who takes over before that goes on with it."""
+        """Push what a round begins with, before it begins or, where another began it, as soon as it has. Who takes over goes on with it."""
         rule = self._schedules.groups[group].tasks
-        if rule is not None and self._tasks is not None:
-            pushed = self._tasks.push(group, rule, number, self._keep_leading)
-            logger.info("%d tasks of round %d of %s were pushed to %s.", pushed, number, group, rule.key)
+        if rule is None or self._tasks is None:
+            return
+        # A group that was dropped has the same numbers again, at other times.
+        began = {info.round: info.began for info in self._frontier.rounds(group, 2)}
+        name = f"{group}:{number}:{began.get(max(number - 1, 0)) or 0:.3f}"
+        pushed = self._tasks.push(name, rule, self._keep_leading)
+        logger.info("%d tasks of round %d of %s were pushed to %s.", pushed, number, group, rule.key)
 
     def _ended(self, decision: Decision) -> bool:
         """Note that a round is over, if nothing is left of it: also no task."""

@@ -1,52 +1,101 @@
-"""Tasks that a round begins with, read from a file: each is pushed once per round, whichever planner does it."""
+"""Tasks that a round begins with, from a file or a query: each is pushed once per round, whichever planner does it."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
+from typing import Any
 
-from gossamer.errors import SiteError
+from gossamer.errors import SiteError, StoreError
 from gossamer.frontier.client import FunctionClient
 from gossamer.frontier.producer import Producer, batches, encoded
-from gossamer.sites.file.grant import Grant
+from gossamer.model.plan.task_row import task_of, task_of_cells
+from gossamer.sites.check.grant import TABLES, database_refusals
+from gossamer.sites.file.environment import REFERENCE, revealed
+from gossamer.sites.file.grant import EVERYTHING, Grant
 from gossamer.sites.format.spider import SpiderTasks
 
 KNOWN = 86400.0
 """Seconds for which a task of a round is known: a planner that takes over goes on with what another has begun."""
+MOST_ROWS = 1_000_000
+"""A query that finds more fails; `gossamer task feed` is for tables of any size."""
 
 
 class RoundTasks:
-    """`grant` says which files may be read: whoever can write to the server can name one."""
+    """`grant` says which files and databases may be read: whoever can write to the server can name one. `store_url` is the database of
+    queries that name none."""
 
-    def __init__(self, function_client: FunctionClient, grant: Grant) -> None:
-        self._function_client, self._grant = function_client, grant
+    def __init__(self, function_client: FunctionClient, grant: Grant, store_url: str = "") -> None:
+        self._function_client, self._grant, self._store_url = function_client, grant, store_url
 
-    def push(self, group: str, rule: SpiderTasks, number: int, between: Callable[[], object]) -> int:
-        """Push the tasks of round `number`; how many were new. `between` is called between two batches. SiteError if the file cannot be
-        read."""
+    def push(self, name: str, rule: SpiderTasks, between: Callable[[], object]) -> int:
+        """Push the tasks of a round, each once by the round's `name`; how many were new. `between` is called between two batches.
+        SiteError or StoreError if they cannot be read."""
 
         def key_of(task: bytes) -> str:
-            return f"{group}:{number}:{blake2b(task, digest_size=16).hexdigest()}"
+            return f"{name}:{blake2b(task, digest_size=16).hexdigest()}"
 
         producer = Producer(self._function_client, rule.key, unique=KNOWN, key_of=key_of)
+        rows = self._lines(rule.csv) if rule.csv is not None else self._found(rule)
         new = 0
-        for batch in batches(map(encoded, self._rows(rule.csv))):
+        for batch in batches(map(encoded, rows)):
             new += producer.push(batch).new
             between()
         return new
 
-    def _rows(self, path: str) -> Iterator[dict[str, str]]:
+    def _lines(self, path: str) -> Iterator[dict[str, Any]]:
         if not self._grant.reaches(path):
             raise SiteError(
                 f"{path}: this planner may not read it. Put it below GOSSAMER_DATA_DIR, or allow its folder with GOSSAMER_SITE_PATHS."
             )
         try:
             with open(path, encoding="utf-8-sig", newline="") as file:
-                reader = csv.DictReader(file, strict=True)
+                reader = csv.reader(file, strict=True)
+                names = [name.strip() for name in next(reader, [])]
                 for row in reader:
-                    if None in row or None in row.values():
-                        raise SiteError(f"{path}:{reader.line_num}: this line has not as many cells as the first one.")
-                    yield row
+                    if any(row):
+                        yield self._task(path, reader.line_num, names, row)
         except (OSError, csv.Error, UnicodeError) as error:
             raise SiteError(f"{path}: {error}. Its tasks cannot be read.") from None
+
+    @staticmethod
+    def _task(path: str, line: int, names: Sequence[str], row: Sequence[str]) -> dict[str, Any]:
+        try:
+            return task_of_cells(names, row)
+        except ValueError as error:
+            raise SiteError(f"{path}:{line}: {error}. Its tasks cannot be read.") from None
+
+    def _found(self, rule: SpiderTasks) -> Iterator[dict[str, Any]]:
+        # Imported here: SQLAlchemy takes long to load, and few planners need it.
+        from gossamer.store import Store
+
+        assert rule.sql is not None
+        if refused := query_refusal(rule, self._grant):
+            raise SiteError(f"The tasks of {rule.key}: {refused}")
+        url = self._store_url if rule.database is None else revealed(rule.database, self._grant.environment())
+        if not url:
+            raise SiteError(
+                f"The tasks of {rule.key} are those of a query, and no database is named. Add database: to them, or set "
+                "GOSSAMER_STORE_URL where planners run."
+            )
+        with Store.open(url) as store:
+            rows = store.query(rule.sql, MOST_ROWS)
+        try:
+            for row in rows:
+                yield task_of(row)
+        except ValueError as error:
+            raise StoreError(f"The tasks of {rule.key}: {error}. Name the columns of the query otherwise.") from None
+
+
+def query_refusal(rule: SpiderTasks, grant: Grant) -> str:
+    """Why a planner with this grant does not run the query of a file of the crawl, and the remedy; "" if it does."""
+    if not set(EVERYTHING).intersection(grant.tables):
+        return f"a query may read any table, which this planner does not allow. Allow it with {TABLES}=*, and let GOSSAMER_STORE_URL name a user of the database who may only read what tasks need."
+    if rule.database is None:
+        return ""
+    for name in REFERENCE.findall(rule.database):
+        if not grant.knows(name):
+            return f"{name} is not a variable that this planner lets files of the crawl read. Call it SITE_{name}, or allow it with GOSSAMER_SITE_VARIABLES."
+    refused = database_refusals(rule.database, grant, grant.environment())
+    return "; ".join(f"{said} ({hint})" for said, hint in refused)

@@ -12,15 +12,23 @@ from typing import NamedTuple
 from gossamer.errors import SiteError, UnknownDocument, UnknownGroup
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Document, DocumentInfo
-from gossamer.registry.site_text import SiteText, differences, sites_in
+from gossamer.model.document import DRAINING
+from gossamer.registry.site_text import SiteText, names_in, sites_in
+from gossamer.registry.versions import FileVersions
 from gossamer.sites.crossing import crossings
-from gossamer.sites.file.load import LoadedSite
-from gossamer.sites.file.problems import Problem, SiteErrors, did_you_mean
+from gossamer.sites.file.load import LoadedSite, survey_text
+from gossamer.sites.file.problems import Problem, SiteErrors, did_you_mean, errors_of
+from gossamer.sites.tables.clash import FedTable, clashes, fed_tables
 
 KIND = "site"
 """What site files are called among the crawl's documents."""
 REMOVED = "removed"
 """Why nothing is leased from the group of a site that is gone."""
+
+
+def draining(frontier: Frontier) -> frozenset[str]:
+    """The site files that begin no rounds any more."""
+    return frozenset(info.name for info in frontier.documents(DRAINING) if not info.deleted)
 
 
 class StoredSiteFile(NamedTuple):
@@ -34,12 +42,13 @@ class StoredSiteFile(NamedTuple):
 
 
 class PushResult(NamedTuple):
-    """What became of a file: its version now, whether that is a new one, and its sites."""
+    """What became of a file: its version now, whether that is a new one, its sites, and the version before, if there was one."""
 
     name: str
     version: int
     changed: bool
     sites: tuple[str, ...]
+    former: DocumentInfo | None = None
 
 
 class Registry:
@@ -47,32 +56,55 @@ class Registry:
 
     def __init__(self, frontier: Frontier) -> None:
         self.frontier = frontier
+        self._versions = FileVersions(frontier, KIND)
         self._read: dict[tuple[str, int], tuple[str, ...]] = {}
+        self._texts: dict[tuple[str, int], str] = {}
 
     def push(self, text: str, name: str, *, who: str, note: str = "", file: str = "") -> PushResult:
         """Keep a file under a name; `SiteErrors` has all that is wrong with it. `file` is what messages call it."""
         return self.push_all([SiteText(name, text, file or name)], who=who, note=note)[0]
 
-    def push_all(self, texts: Sequence[SiteText], *, who: str, note: str = "") -> list[PushResult]:
+    def push_all(
+        self, texts: Sequence[SiteText], *, who: str, note: str = "", expected: int | None = None
+    ) -> list[PushResult]:
         """Keep several files. All are checked first: if anything is wrong with any of them, nothing is changed. A file that
-        is kept already, word for word, gets no new version."""
+        is kept already, word for word, gets no new version. VersionConflict if another has pushed a file meanwhile, or since the version
+        `expected` (0: none)."""
         known = {info.name: info for info in self.frontier.documents(KIND)}
         sites = self._checked(texts, known)
         before = [site for text in texts if text.name in known for site in self.last_sites(known[text.name])]
         try:
-            return [self._put(text, known.get(text.name), sites[text.name], who, note) for text in texts]
+            return [self._put(text, known.get(text.name), sites[text.name], who, note, expected) for text in texts]
         finally:
             # Also for those that were put before one could not be.
             self._follow(before)
 
-    def _put(self, text: SiteText, old: DocumentInfo | None, sites: tuple[str, ...], who: str, note: str) -> PushResult:
+    def _put(
+        self,
+        text: SiteText,
+        old: DocumentInfo | None,
+        sites: tuple[str, ...],
+        who: str,
+        note: str,
+        expected: int | None,
+    ) -> PushResult:
         if old is not None and not old.deleted and old.digest == text.digest:
+            self._serve_again(text.name, who)
             return PushResult(text.name, old.version, False, sites)
-        version = self.frontier.put_document(
-            KIND, text.name, text.text, expected=old.version if old is not None else 0, who=who, note=note
-        )
+        version = self._versions.put(text.name, text.text, old, who=who, note=note, expected=expected)
+        self._serve_again(text.name, who)
         self._read[text.name, version] = sites
-        return PushResult(text.name, version, True, sites)
+        return PushResult(text.name, version, True, sites, old)
+
+    def _serve_again(self, name: str, who: str) -> None:
+        """The file is pushed: its sites begin rounds again."""
+        if name in draining(self.frontier):
+            self.frontier.drop_document(DRAINING, name, who=who)
+
+    def drain(self, name: str, *, who: str, note: str = "") -> None:
+        """Begin no more rounds of a file's sites, until it is pushed again; what is queued is fetched."""
+        if name not in draining(self.frontier):
+            self.frontier.put_document(DRAINING, name, "", who=who, note=note)
 
     def _checked(self, texts: Sequence[SiteText], known: dict[str, DocumentInfo]) -> dict[str, tuple[str, ...]]:
         """The sites of these files, by name; SiteErrors with the problems of all."""
@@ -119,6 +151,21 @@ class Registry:
             if crossing.site not in names
         ]
 
+    def clashes(self, given: Sequence[LoadedSite]) -> list[Problem]:
+        """Tables that these sites and others, among them or in the crawl, feed so that they overwrite each other's rows."""
+        feeds = [fed for one in given for fed in fed_tables(one.site, one.spot)]
+        names, tables = {one.site.site for one in given}, {fed.table.lower() for fed in feeds}
+        others: list[FedTable] = []
+        for info in self.frontier.documents(KIND) if tables else ():
+            if info.deleted or names.issuperset(self._sites(info)[0]):
+                continue
+            text = self.frontier.document(KIND, info.name).text
+            if any(table in text.lower() for table in tables):
+                found = survey_text(text, info.name)
+                sites = [] if errors_of(found.problems) else found.sites
+                others += [fed for one in sites if one.site.site not in names for fed in fed_tables(one.site, one.spot)]
+        return list(clashes([*(fed for fed in others if fed.table.lower() in tables), *feeds]))
+
     def files(self, *, removed: bool = False) -> list[StoredSiteFile]:
         """All files by name; with `removed` also those that are gone."""
         paused = {row.group: row.paused for row in self.frontier.counts().groups if row.paused}
@@ -148,34 +195,20 @@ class Registry:
 
     def show(self, name: str, version: int | None = None) -> Document:
         """A file as it was written, now or in another version that is kept."""
-        return self._version(self.find(name, removed=version is not None).name, version)
-
-    def _version(self, file: str, version: int | None) -> Document:
-        try:
-            return self.frontier.document(KIND, file, version)
-        except UnknownDocument:
-            raise UnknownDocument(
-                f"there is no version {version} of {file} any more, or yet; `gossamer site history {file}` lists those that are kept."
-            ) from None
+        return self._versions.show(self.find(name, removed=version is not None).name, version)
 
     def history(self, name: str) -> list[DocumentInfo]:
         """The versions of a file that are kept, newest first."""
-        return self.frontier.document_history(KIND, self.find(name, removed=True).name)
+        return self._versions.history(self.find(name, removed=True).name)
 
     def diff(self, name: str, old: int | None = None, new: int | None = None) -> str:
         """What the version `new` (the present one) has that `old` (the one before it) has not, as a unified diff."""
-        versions = self.history(name)
-        newer = versions[0].version if new is None else new
-        older = next((info.version for info in versions if info.version < newer), None) if old is None else old
-        file = versions[0].name
-        before = "" if older is None else self._version(file, older).text
-        after = self._version(file, newer).text
-        return differences(before, after, f"{file} version {older or 0}", f"{file} version {newer}")
+        return self._versions.diff(self.find(name, removed=True).name, old, new)
 
     def rollback(self, name: str, version: int, *, who: str, note: str = "") -> PushResult:
         """Keep an older version again, as the newest; also of a file that was removed."""
         info = self.find(name, removed=True)
-        old = self._version(info.name, version)
+        old = self._versions.show(info.name, version)
         if old.deleted:
             raise SiteError(f"version {version} of {info.name} says that it was removed; use `gossamer site remove`.")
         return self.push(old.text, info.name, who=who, note=note or f"as version {version}")
@@ -186,8 +219,13 @@ class Registry:
         info = self.find(name, removed=True)
         sites = self.last_sites(info)
         self.frontier.drop_document(KIND, info.name, who=who, note=note)
+        self._serve_again(info.name, who)
         self._follow(sites)
         return sites
+
+    def has_site(self, name: str) -> bool:
+        """Whether a file of the crawl describes this site."""
+        return any(name in self._sites(info)[0] for info in self.frontier.documents(KIND))
 
     def drop(self, site: str) -> Iterator[int]:
         """Take all that the frontier keeps of a site, in bounded steps, as `Frontier.drop_group` does."""
@@ -232,10 +270,21 @@ class Registry:
         key = info.name, info.version
         if key not in self._read:
             try:
-                self._read[key] = sites_in(self.frontier.document(KIND, *key).text, info.name)
+                self._read[key] = names_in(self._text(info), info.name)
             except SiteErrors as error:
                 return (), str(error)
         return self._read[key], ""
+
+    def _text(self, info: DocumentInfo) -> str:
+        """The text of a version. The first of a present version is read with all others."""
+        key = info.name, info.version
+        if key not in self._texts and not self._texts:
+            names = [one.name for one in self.frontier.documents(KIND) if not one.deleted]
+            for document in self.frontier.read_documents(KIND, names):
+                self._texts[document.name, document.version] = document.text
+        if key not in self._texts:
+            self._texts[key] = self.frontier.document(KIND, *key).text
+        return self._texts[key]
 
     def last_sites(self, info: DocumentInfo) -> tuple[str, ...]:
         """The sites that a file described when it was there last."""

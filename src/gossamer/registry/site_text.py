@@ -7,7 +7,7 @@ import hashlib
 from typing import NamedTuple
 
 from gossamer.registry.standalone import others
-from gossamer.sites.file.load import load_text
+from gossamer.sites.file.load import load_kept, load_text
 from gossamer.sites.file.problems import SiteErrors
 
 
@@ -30,6 +30,11 @@ def sites_in(text: str, file: str) -> tuple[str, ...]:
     if problems := list(others(text, file)):
         raise SiteErrors(problems)
     return tuple(site.site for site in load_text(text, file))
+
+
+def names_in(text: str, file: str) -> tuple[str, ...]:
+    """The names of the sites of a text that was checked before it was kept; SiteErrors where it cannot be read."""
+    return tuple(site.site for site in load_kept(text, file))
 
 
 def differences(before: str, after: str, old: str, new: str) -> str:

@@ -62,6 +62,9 @@ class WorkerConfig:
     requests_of: Callable[[Spider, bytes], Iterable[Request]] = field(default=requests_of)
     feeds: bool = False
     arguments: str = ""
+    """What is noted of the spider's arguments."""
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """The spider's arguments."""
     made: float = field(default_factory=time.monotonic)
     """When Scrapy began to crawl, by the monotonic clock."""
     follows: bool = False
@@ -97,6 +100,7 @@ class WorkerConfig:
             crawl_delay=settings["GOSSAMER_ROBOTS_CRAWL_DELAY"],
         )
         assert crawler.request_fingerprinter is not None
+        given = spider_arguments.arguments(crawler)
         return cls(
             settings,
             group,
@@ -114,7 +118,8 @@ class WorkerConfig:
             LastRetry(crawler.settings, spider),
             settings["GOSSAMER_PAYLOAD_MAX_BYTES"],
             feeds=shared(settings, crawler),
-            arguments=rounds.noted(spider_arguments.arguments(crawler)),
+            arguments=rounds.noted(given),
+            given=given,
             max_idle=float(getattr(spider, "max_idle_time", 0) or 0) if hasattr(spider, "redis_key") else 0.0,
         )
 
@@ -158,6 +163,11 @@ class WorkerConfig:
         return frozenset(
             f"{self.group}.{name}" for name, lane in self.lanes.items() if lane.seen.scope is SeenScope.NEVER
         )
+
+    @cached_property
+    def recorded(self) -> frozenset[str]:
+        """The lanes, by full name, that keep page records."""
+        return frozenset(f"{self.group}.{name}" for name, lane in self.lanes.items() if lane.records is not None)
 
     def check_lanes(self) -> None:
         """PolicyError where the worker is to serve a lane that its spider does not have."""

@@ -10,6 +10,7 @@ from itemadapter import ItemAdapter
 from gossamer.errors import PayloadTooLarge
 from gossamer.frontier import codec
 from gossamer.scrapy.feeds.item_class import name_of
+from gossamer.scrapy.request.object_state import is_url
 
 
 def encode_item(item: Any, limit: int) -> bytes:
@@ -25,10 +26,14 @@ def encode_item(item: Any, limit: int) -> bytes:
 
 
 KEYS = (str, int, float, type(None))
+_SCALARS = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 def plain(value: Any) -> Any:
-    """Items inside lists and mappings as plain mappings too, and members of an enum that are texts or numbers as these."""
+    """Items inside lists and mappings as plain mappings too, members of an enum that are texts or numbers as these, and URLs of pydantic
+    as text."""
+    if type(value) in _SCALARS:
+        return value
     if ItemAdapter.is_item(value):
         # Keys as JSON has them stay: 1 and "1" are two of them, and exporters write each in their way.
         return {name if isinstance(name, KEYS) else str(name): plain(part) for name, part in ItemAdapter(value).items()}
@@ -36,7 +41,7 @@ def plain(value: Any) -> Any:
         return type(value)(plain(part) for part in value) if type(value) in (list, tuple) else list(map(plain, value))
     if isinstance(value, Enum) and isinstance(value, str | int):
         return value.value
-    return value
+    return str(value) if is_url(type(value)) else value
 
 
 def _too_large(item: Any, fields: Any, size: int, limit: int) -> str:

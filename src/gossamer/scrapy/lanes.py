@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from scrapy import Request, Spider
 
 from gossamer.errors import PolicyError
-from gossamer.model import LanePolicy, Order, SeenPolicy
+from gossamer.model import LanePolicy, Order, RecordPolicy, SeenPolicy
 from gossamer.model.policy import lane_name
 
 MAIN = "main"
@@ -41,6 +41,7 @@ class Lane:
         max_queued: int = 0,
         max_leased: int = 0,
         stage: str = "",
+        records: RecordPolicy | None = None,
     ) -> None:
         self.name = lane_name(name)
         try:
@@ -54,6 +55,7 @@ class Lane:
             "max_queued": max_queued,
             "max_leased": max_leased,
             "stage": stage,
+            "records": records,
         }
 
     def policy(self, seen: SeenPolicy) -> LanePolicy:

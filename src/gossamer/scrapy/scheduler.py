@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider, signals
@@ -61,6 +61,7 @@ from gossamer.scrapy.process.start import SpiderStart
 from gossamer.scrapy.request.codec import ItemsLease, RequestCodec
 from gossamer.scrapy.request.intake import RequestIntake
 from gossamer.scrapy.request.objects import ObjectCodec
+from gossamer.scrapy.request.shared_objects import SharedObjects
 from gossamer.scrapy.seen import project_filter
 from gossamer.scrapy.seen.duplicates import DuplicateLog
 from gossamer.scrapy.speedups import defaults, heap, known_links
@@ -79,6 +80,9 @@ TELL = 5.0
 
 class FleetScheduler(BaseScheduler):
     """One worker of the fleet. Made by Scrapy; everything happens on Scrapy's own thread."""
+
+    always_copied = False
+    """Whether the project's requests came out of the queue as copies before it was moved here."""
 
     def __init__(self, crawler: Crawler, worker_config: WorkerConfig) -> None:
         self.crawler, self.join = crawler, worker_config
@@ -169,6 +173,7 @@ class FleetScheduler(BaseScheduler):
             self.request_codec,
             self.duplicates,
             self._count,
+            None if self.always_copied else SharedObjects(),
         )
         self.opened = True
         self._attach(engine, defaults.names(settings["GOSSAMER_TUNING"]))
@@ -261,9 +266,13 @@ class FleetScheduler(BaseScheduler):
             taken=lambda count: self._count(TASKS, count),
             bad=lambda _: self._count(TASKS_BAD),
             failed=self.failed,
+            mine=lambda told: deferred_from_coro(self._tell_whose(told)),
         )
         self.task_intakes.append(task_intake)
         task_intake.begin()
+
+    async def _tell_whose(self, told: Callable[[bool], None]) -> None:
+        told(await self.membership.may_take_tasks())
 
     def _requests_of(self, key: str, data: bytes) -> list[Any]:
         """What a task of the list `key` asks for."""
@@ -295,6 +304,7 @@ class FleetScheduler(BaseScheduler):
         if (
             self._denied
             or not (self.opened and self.membership.takes_part)
+            or self.membership.compares
             or (self.cookies is not None and self._lacks_cookies(self.cookies))
         ):
             return None
@@ -358,6 +368,9 @@ class FleetScheduler(BaseScheduler):
 
     def arrived(self) -> None:
         self.ending.note_pause()
+        if self.membership.plan is not None:
+            # What came may be of a new round: for other arguments, perhaps.
+            self._note_change()
         hints = self.courier.hints
         if hints is not None and hints.open:
             self.idle.forget()
@@ -450,6 +463,7 @@ class FleetScheduler(BaseScheduler):
         hints = self.courier.hints
         if hints is not None and hints.config_version != self._config and self.start.over:
             self._config = hints.config_version
+            self.membership.compares = self.membership.plan is not None
             self.start.again()
 
     def _keep_start(self, frontier: ValkeyFrontier, token: Token) -> None:

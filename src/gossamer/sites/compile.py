@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any
+from urllib.parse import urlsplit
 
 from gossamer.errors import SiteError
 from gossamer.model import GroupPolicy, HostPolicy, LanePolicy
@@ -84,6 +85,7 @@ class CompiledSite:
         self._rows = Rows(site)
         self.page_key = self._rows.page_key
         self.list_digests = self._rows.list_digests
+        self.overwritten = self._rows.overwritten
         self.secrets: Secrets | None = None
         """The variables that stand in its requests."""
         self.login: Login | None = None
@@ -154,7 +156,17 @@ class CompiledSite:
         if rule is None or not (rule.identity or self.site.identity).canonical:
             return page.url
         url = own_url(page, lambda address: self._content(layer, rule, page).absolute(address))
+        if not self._may_be(layer, url, page.url):
+            return page.url
         return url if self.secrets is None else self.secrets.hidden(url)
+
+    def _may_be(self, layer: str, url: str, fetched: str) -> bool:
+        """Whether a page may be stored under a URL that it names. On some sites all pages name the front page, or their list."""
+        front = urlsplit(url)
+        if front.path in ("", "/") and not front.query and urlsplit(fetched).path not in ("", "/"):
+            return False
+        named, own = self.layer_of(url), self.layer_of(fetched)
+        return named is None or own is None or named[0] == layer or own[0] != layer
 
     # Pages.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,7 +17,7 @@ from gossamer.sites.extract.layer import compile_layer
 from gossamer.sites.extract.validity import has
 from gossamer.sites.file.environment import REFERENCE, revealed
 from gossamer.sites.file.params import filled
-from gossamer.sites.format import FieldRule, Format, Layer, LoginRule, Valid
+from gossamer.sites.format import FieldRule, Format, Layer, LoginCheck, LoginRule, Valid
 from gossamer.sites.page import PageVerdict
 from gossamer.sites.request import all_filled, request_parts
 from gossamer.sites.url.match import pattern_of
@@ -24,6 +25,7 @@ from gossamer.sites.url.match import pattern_of
 LOGIN = "_login"
 """Stands for the name of a layer."""
 _FOUND = "found"
+_PASSWORD = re.compile(rb"<input\s[^<>]*?\btype\s*=\s*[\"']?password\b", re.IGNORECASE)
 
 
 class Login:
@@ -96,10 +98,12 @@ class Login:
             return reading.reason.replace("valid.", "login.check.")
         if reading.verdict is PageVerdict.LACK:
             return f"nothing on the page is {self.rule.check.css} (login.check.css)"
-        return self.over(response)
+        # Whoever says what to look for knows a page that has a form all the same.
+        return self.over(response, form=self.rule.check == LoginCheck())
 
-    def over(self, response: Response, target: str | None = None) -> str:
-        """What on a page shows that the session is over, "" for nothing. `target` is where it redirects to."""
+    def over(self, response: Response, target: str | None = None, *, form: bool = True) -> str:
+        """What on a page shows that the session is over, "" for nothing. `target` is where it redirects to; `form`: a form to log in
+        does, unless the file says otherwise."""
         if response.status in self._statuses:
             return f"status {response.status} (login.expires.status)"
         if target is not None:
@@ -111,7 +115,13 @@ class Login:
             for text in self._texts:
                 if has(page, text):
                     return f"it has the text {text!r} (login.expires.contains)"
+        if form and self.rule.expires.form and _is_html(response) and _PASSWORD.search(response.body):
+            return "it has a field for a password (login.expires.form)"
         return ""
+
+
+def _is_html(response: Response) -> bool:
+    return "html" in response.headers.get("content-type", "html").lower()
 
 
 def _place(url: str) -> tuple[str, str]:

@@ -41,7 +41,7 @@ class PageVerdict(enum.Enum):
 class Reading(NamedTuple):
     """What a page says. `reason` explains a verdict other than OK; `missing` names fields that found nothing; `notes` are
     values that could not be converted to their type, as "field: why"; `cut_off`: there are further pages that no link leads to,
-    because of `pages`."""
+    because of `pages`; `unlinked`: the rules of `follow` (follow[0]) that made no link somewhere because a {name} of it is empty."""
 
     verdict: PageVerdict
     reason: str
@@ -50,3 +50,4 @@ class Reading(NamedTuple):
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     cut_off: bool = False
+    unlinked: tuple[str, ...] = ()

@@ -51,7 +51,7 @@ class LayerGraph:
     def __init__(self, site: SiteSpec, params: Parameters) -> None:
         self.site = site
         self.params = params
-        self.hosts = _hosts(site, params)
+        self.hosts = own_hosts(site, params)
         """The site's own hosts; None: any."""
         self.matcher = Matcher(
             ((name, layer.match) for name, layer in site.layers.items() if layer.match is not None), self.hosts
@@ -98,7 +98,8 @@ class LayerGraph:
                 yield next(iter(self.site.layers))
 
 
-def _hosts(site: SiteSpec, params: Parameters) -> frozenset[str] | None:
+def own_hosts(site: SiteSpec, params: Parameters) -> frozenset[str] | None:
+    """The hosts that a site names itself; None: any."""
     texts = [text for seed in site.seeds for text in (seed.url, seed.sitemap, seed.feed) if text is not None]
     if not site.seeds:
         texts = [origin[0] for rule in site.refresh if (origin := ORIGIN.match(rule.url))]
@@ -230,7 +231,7 @@ def group(site: SiteSpec) -> GroupPolicy:
     return GroupPolicy(
         max_queued=site.limits.backlog,
         max_pages=site.limits.pages,
-        weight=site.weight,
+        weight=site.weight or 1.0,  # One that is paused has none to share with.
         delay=site.politeness.delay,
         concurrency=site.politeness.concurrency,
         start=bool(site.refresh) or any(seed.tasks is None for seed in site.seeds),

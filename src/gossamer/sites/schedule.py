@@ -17,7 +17,10 @@ def next_point(schedule: Schedule, began: float, after: float) -> float:
         return began + schedule.every * (1 + max(int((after - began) // schedule.every), 0))
     assert schedule.cron is not None
     zone = ZoneInfo(schedule.tz) if schedule.tz else UTC
-    return next(CronSim(schedule.cron, datetime.fromtimestamp(max(began, after), zone))).timestamp()
+    moment = max(began, after)
+    points = (point.timestamp() for point in CronSim(schedule.cron, datetime.fromtimestamp(moment, zone)))
+    # In the hour that comes twice when clocks go back, the first that it names may be that of the hour before.
+    return next(point for point in points if point > moment)
 
 
 def jitter(schedule: Schedule, site: str, number: int) -> float:

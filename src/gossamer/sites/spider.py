@@ -1,18 +1,22 @@
-"""Files that say when the rounds of Scrapy spiders begin: `spider` and `schedule`, one document for each spider."""
+"""Files that say when the rounds of Scrapy spiders begin, and with which arguments and tasks; one document for each spider."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from gossamer.sites.check.expressions import Complaint
-from gossamer.sites.check.schedule import check_schedule
-from gossamer.sites.file.messages import problem_at, problems_of
-from gossamer.sites.file.problems import Path, Problem, SiteErrors, errors_of
-from gossamer.sites.file.yaml import InvalidYaml, Spot, read
+from gossamer.model.plan.query import single_query
+from gossamer.sites.check.schedule import ProblemReport, check_schedule
+from gossamer.sites.file.messages import problems_of
+from gossamer.sites.file.problems import Problem, SiteErrors, errors_of
+from gossamer.sites.file.yaml import InvalidYaml, read
 from gossamer.sites.format.spider import SpiderPlan
+
+KIND = "spider"
+"""What these files are called among the crawl's documents."""
+NOT_ARGUMENTS = {"name": "the name of the spider decides its group", "crawler": "Scrapy gives it itself"}
 
 
 class LoadedSpiders(NamedTuple):
@@ -20,24 +24,6 @@ class LoadedSpiders(NamedTuple):
 
     plans: list[SpiderPlan]
     warnings: list[Problem]
-
-
-class _Report:
-    """What is wrong with one document."""
-
-    def __init__(self, spot: Spot) -> None:
-        self._spot = spot
-        self.problems: list[Problem] = []
-
-    def add(self, path: Path, message: str, hint: str = "") -> None:
-        self.problems.append(problem_at(self._spot, path, message, hint))
-
-    def warn(self, path: Path, message: str, hint: str = "") -> None:
-        self.problems.append(problem_at(self._spot, path, message, hint, severity="warning"))
-
-    def must(self, looks: Callable[[str], Complaint], text: str | None, path: Path) -> None:
-        if text is not None and (complaint := looks(text)) is not None:
-            self.add(path, *complaint)
 
 
 def load_spiders(text: str, file: str) -> LoadedSpiders:
@@ -52,7 +38,7 @@ def load_spiders(text: str, file: str) -> LoadedSpiders:
         problems.append(Problem(file, 1, 1, "", "the file is empty", "it begins with spider: name"))
     for document in documents:
         problems += document.problems
-        report = _Report(document.spot)
+        report = ProblemReport(document.spot)
         if not isinstance(document.data, dict):
             report.add((), "this is not a mapping", "it begins with spider: name")
         else:
@@ -62,6 +48,8 @@ def load_spiders(text: str, file: str) -> LoadedSpiders:
                 problems += problems_of(error, document.data, document.spot)
             else:
                 check_schedule(report, plan.schedule, ("schedule",))
+                _check_arguments(report, plan)
+                _check_query(report, plan)
                 if plan.spider in [other.spider for other in plans]:
                     report.add(("spider",), f"there is another spider {plan.spider} in this file", "remove one of them")
                 plans.append(plan)
@@ -69,3 +57,30 @@ def load_spiders(text: str, file: str) -> LoadedSpiders:
     if wrong := errors_of(problems):
         raise SiteErrors(wrong)
     return LoadedSpiders(plans, problems)
+
+
+def plan_of(group: str, files: Iterable[tuple[str, str]]) -> tuple[str, SpiderPlan] | None:
+    """The file, of those given by name and text, that plans a group, and what it says of it."""
+    for name, text in files:
+        for plan in load_spiders(text, name).plans:
+            if plan.spider == group:
+                return name, plan
+    return None
+
+
+def _check_arguments(report: ProblemReport, plan: SpiderPlan) -> None:
+    for name in plan.arguments:
+        if not name.isidentifier():
+            report.add(("arguments", name), f"{name} cannot name an argument", "use letters, digits and _")
+        elif name in NOT_ARGUMENTS:
+            report.add(("arguments", name), f"{name} is no argument here: {NOT_ARGUMENTS[name]}", "take it out")
+
+
+def _check_query(report: ProblemReport, plan: SpiderPlan) -> None:
+    if plan.tasks is None or plan.tasks.sql is None:
+        return
+    try:
+        single_query(plan.tasks.sql)
+    except ValueError as error:
+        said, _, hint = str(error).partition("; ")
+        report.add(("tasks", "sql"), said, hint)

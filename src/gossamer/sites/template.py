@@ -93,6 +93,7 @@ def urls(template: str, page: PageContent, fields: Mapping[str, Any]) -> Iterato
         unfolding = _Unfolding(template)
         rows: Iterable[Row] = unfolding.rows([(_scope(name, page, fields), name) for name in names])
         if unfolding.empty:
+            page.empty_values += unfolding.empty
             page.note(f"{template}: {unfolding.empty} values are empty and give no URL")
     else:
         rows = [dict(enumerate(values))]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import LaneCounts
 from gossamer.registry import KIND
-from gossamer.sites.file.load import load_text
+from gossamer.sites.file.load import load_kept
 from gossamer.sites.file.params import Parameters, parameters
 from gossamer.sites.file.problems import SiteErrors
 from gossamer.sites.format import SiteSpec
@@ -46,7 +46,7 @@ def _sites(frontier: ValkeyFrontier, wanted: set[str]) -> Iterator[SiteSpec]:
         if not wanted:
             return
         try:
-            sites = load_text(frontier.document(KIND, name).text, name)
+            sites = load_kept(frontier.document(KIND, name).text, name)
         except SiteErrors:
             continue  # `gossamer site list` reports it
         wanted.difference_update(site.site for site in sites)

@@ -5,11 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from gossamer.errors import UnknownLane
+from gossamer.errors import UnknownDeadLetter, UnknownLane
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import DeadLetter, PageInfo, PageState, Request
-from gossamer.status.dead import dead_id, scan_dead
+from gossamer.model import DeadLetter, PageEvent, PageInfo, PageState, Request, RequestPlace
+from gossamer.status.dead import dead_id
 from gossamer.status.overview import WORKERS_READ, is_alive
+
+NEWEST = -1.0
+DECISIONS = {
+    PageEvent.FOUND: "a link led to it for the first time, in round {round}",
+    PageEvent.DUE: "its time had come, so it was queued",
+    PageEvent.SIGHTED: "a link led to it again in round {round}, and `rediscover` says that it is fetched then, so it was queued",
+    PageEvent.READ: "it was read; its content was new, or the same as before",
+    PageEvent.CHANGED: "it was read, and its content had changed",
+    PageEvent.UNCHANGED: "its server said that it had not changed",
+    PageEvent.MISSING: "its server said that it does not exist ({misses} times in a row)",
+    PageEvent.FAILED: "its visit failed for good",
+    PageEvent.REPLACED: "it led elsewhere: a redirect, or another try, took its place",
+    PageEvent.DROPPED: "an operator dropped it from the queue",
+}
+CYCLES = 100
+"""Cycles of planners that are looked through."""
 
 
 def reasons(frontier: ValkeyFrontier, lane: str, request: Request) -> Iterator[str]:
@@ -24,7 +40,7 @@ def reasons(frontier: ValkeyFrontier, lane: str, request: Request) -> Iterator[s
     if here is None:
         yield "the layer is new: no worker has served the site since its file was pushed"
         return
-    yield from _became(frontier, lane, request, here.queued + here.delayed + here.leased, counts.now)
+    yield from _became(frontier, lane, request, counts.now)
     if group.paused:
         yield f"the site is paused: {group.paused}"
     if here.paused:
@@ -35,23 +51,38 @@ def reasons(frontier: ValkeyFrontier, lane: str, request: Request) -> Iterator[s
         yield "no worker serves the site now"
 
 
-def _became(frontier: ValkeyFrontier, lane: str, request: Request, waiting: int, now: float) -> Iterator[str]:
+def _became(frontier: ValkeyFrontier, lane: str, request: Request, now: float) -> Iterator[str]:
     try:
         [seen] = frontier.seen(lane, [request.fingerprint])
         [page] = frontier.page_records(lane, [request.fingerprint])
+        place = frontier.locate(
+            lane, page.host if page else request.host, request.fingerprint, dead_since=_dead_since(page)
+        )
     except UnknownLane:
         return
-    letter = _letter(frontier, lane, request.fingerprint)
+    letter = _letter(frontier, place)
     if letter is not None:
         yield f"it became a dead letter at {_moment(letter.at)}: {letter.reason}: {letter.detail} (`gossamer dead show {dead_id(letter)}`)"
     if page is not None:
         yield _recorded(page, now)
-    elif not seen:
+        if page.trail:
+            event, at = page.trail[-1]
+            yield f"last decision, at {_moment(at)}: {DECISIONS[event].format(round=page.version, misses=page.misses)}"
+    elif not seen and not place.state:
         yield "nothing has led to it: it is no seed that was queued, and no page that was fetched links to it"
-    elif letter is None and waiting:
-        yield f"it was found: it is fetched already, or one of the {waiting:,} of its layer that wait or are in progress"
-    elif letter is None:
-        yield "it was fetched: it was found, and nothing of its layer waits"
+    if place.state:
+        yield _placed(place, lane, page.host if page else request.host)
+    elif page is not None:
+        yield from _fed(frontier, page, now)
+    elif seen and letter is None:
+        yield _not_found(place)
+
+
+def _dead_since(page: PageInfo | None) -> float | None:
+    """From when on a dead letter of the page may be there: its record knows when a visit failed, and others are looked for among the newest."""
+    if page is None:
+        return NEWEST
+    return max((at for event, at in page.trail if event is PageEvent.FAILED), default=None)
 
 
 def _recorded(page: PageInfo, now: float) -> str:
@@ -66,13 +97,47 @@ def _recorded(page: PageInfo, now: float) -> str:
     return f"{said}{status}: due {'now' if page.due <= now else f'at {_moment(page.due)}'}"
 
 
-def _letter(frontier: ValkeyFrontier, lane: str, fingerprint: int) -> DeadLetter | None:
+def _placed(place: RequestPlace, lane: str, host: str) -> str:
+    if place.state == "leased":
+        return f"the worker {place.worker} has it, and its lease lasts until {_moment(place.at)}"
+    if place.state == "delayed":
+        return f"it is queued in {lane} at {_moment(place.at)}: a retry or a delay holds it until then"
+    if place.state == "suspect":
+        return "it waits to be tried alone: workers that had it have died"
+    return (
+        f"it is queued in {lane} with priority {place.priority}: number {place.ahead + 1:,} of the host {host}, in a layer with "
+        f"{place.queued:,} queued"
+    )
+
+
+def _not_found(place: RequestPlace) -> str:
+    if place.whole:
+        return "it was fetched: it was found, and is neither queued nor in progress"
+    return "it was found: it is fetched already, or waits behind the 10,000 requests that were looked at"
+
+
+def _fed(frontier: ValkeyFrontier, page: PageInfo, now: float) -> Iterator[str]:
+    """What the planner decided last about the lane of a page that waits for it."""
+    if page.state is not PageState.FOUND and not 0 < page.due <= now:
+        return
+    for cycle in frontier.plan_cycles(CYCLES):
+        for share in cycle.lanes:
+            if cycle.partition == page.partition and share.lane == page.lane:
+                yield (
+                    f"the planner's cycle at {_moment(cycle.at)} had room for {cycle.room:,} requests and gave its layer "
+                    f"{share.share:,}: {share.taken:,} pages were queued, {share.left:,} that are due are left"
+                )
+                return
+
+
+def _letter(frontier: ValkeyFrontier, place: RequestPlace) -> DeadLetter | None:
     """The last dead letter of the page."""
-    found = None
-    for letter in scan_dead(frontier, lane.rpartition(".")[0], 1000):
-        if letter.lane == lane and letter.fingerprint == fingerprint:
-            found = letter
-    return found
+    if not place.letter:
+        return None
+    try:
+        return frontier.dead_letter(place.partition, place.letter)
+    except UnknownDeadLetter:
+        return None
 
 
 def _host(frontier: ValkeyFrontier, name: str, now: float) -> Iterator[str]:
@@ -80,7 +145,8 @@ def _host(frontier: ValkeyFrontier, name: str, now: float) -> Iterator[str]:
     if host.paused:
         yield f"the host {name} is paused: {host.paused}"
     if host.blocked_until > now:
-        yield f"the host {name} is blocked until {_moment(host.blocked_until)}: {host.reason}"
+        times = f", for the {host.throttled}. time in a row" if host.throttled > 1 else ""
+        yield f"the host {name} is blocked until {_moment(host.blocked_until)}: {host.reason or 'it refused'}{times}"
     elif host.next_at > now:
         yield f"the host {name} is asked again at {_moment(host.next_at)}, for its delay of {host.delay:g} s"
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import Connection, and_, bindparam, delete, select
 
 from gossamer.errors import StoreRefused
-from gossamer.model.table import PAGES, PagePart
+from gossamer.model.table import PAGES, UNREAD, PagePart
 
 if TYPE_CHECKING:
     from gossamer.store.batch import Identity, PreparedRow
@@ -137,6 +137,9 @@ def decide(connection: Connection, tables: TableStatements, rows: Iterable[Prepa
 
 def apply(thread: Thread, part: PagePart, children: frozenset[int]) -> tuple[Columns, ChildSweep | None]:
     """Note one page. What it does to the row's columns, and what becomes of the stored children, None for nothing."""
+    if part.lists:
+        _note_lists(thread, part)
+        return Columns.SAYS, None
     if part.whole:
         # A layer may have several pages for a row, and nobody knows how many: each replaces what it brought itself.
         own = thread.setdefault((part.source, part.page), _PageState())
@@ -149,23 +152,25 @@ def apply(thread: Thread, part: PagePart, children: frozenset[int]) -> tuple[Col
         return Columns.SAYS, None  # A row of its own that a page turn led to.
     new, changed, came = row.first is None, False, None
     if not part.turn:
+        begins = part.round != row.round
         if new:
             row.round = part.round
-        elif part.round != row.round:
+        elif begins:
             if not part.shared:
                 _follow_thread(row, pages)
             pages, row.round, row.read = {}, part.round, True
         else:
             row.read = row.read or part.page == row.first
             came = None if pages else part.round  # Whatever was to come did come.
-        if row.first is None or row.rank is None or part.rank < row.rank:
+        if _takes_over(row, pages, part, children, begins=begins):
             if (before := pages.get(row.first or 0)) is not None and before.first and not before.read:
                 del pages[row.first or 0]  # Another page was taken for the first one: it need not come.
             changed = not new and part.page != row.first
-            row.first, row.rank = part.page, part.rank
+            moving = row.rank is not None and row.rank < 0
+            row.first, row.rank = part.page, _moving(part.rank) if moving else part.rank
         elif part.page == row.first:
             row.rank = part.rank
-        pages.setdefault(row.first, _PageState(came, first=1))
+        pages.setdefault(row.first or 0, _PageState(came, first=1))
     columns = Columns.FILLS
     if part.page == row.first:
         others = changed or any(line.read for page, line in pages.items() if page != part.page)
@@ -196,19 +201,55 @@ def apply(thread: Thread, part: PagePart, children: frozenset[int]) -> tuple[Col
     return columns, said
 
 
+def _note_lists(thread: Thread, part: PagePart) -> None:
+    """StoreRefused for a page of a thread whose lists would replace those of another one."""
+    row = thread.setdefault((part.source, 0), _PageState())
+    other = row.first not in (None, part.page) and row.rank != part.lists
+    if other and (row.first in part.turns or part.page in row.children):
+        raise StoreRefused(
+            "This page and another one of the same thread, one of which turns to the other, have records with the same key and other "
+            "lists: one would replace the other. Yield what the lists hold as records of a layer of their own, and this record on the "
+            "first page only. Both were linked as first pages (page.turn is 0): tell them apart by their URL."
+        )
+    row.first, row.rank, row.read, row.children = part.page, part.lists, True, frozenset(part.turns) - {UNREAD}
+
+
 def _follow_thread(row: _PageState, pages: dict[int, _PageState]) -> None:
     """A thread whose first page did not come in the whole last round may have a new URL, as where titles are part of URLs: its first
-    page is the one that came with children of the old one. A last page that was linked, too, has others."""
+    page is the one that came with children of the old one. A last page that was linked, too, has others. Its URL may change again: its
+    rank is a moving one until the same page has come twice."""
     known = pages.get(row.first or 0)
     if known is None or known.read or not known.first or known.round is not None:
         return
     came = [
-        (line.rank, page)
+        (line.rank, page, line.children)
         for page, line in pages.items()
         if line.read and line.rank is not None and (line.children & row.children or not row.children)
     ]
     if came:
-        row.rank, row.first = min(came)
+        rank, row.first, row.children = min(came, key=lambda one: one[:2])
+        row.rank = _moving(rank)
+
+
+def _moving(rank: int) -> int:
+    """The rank of a first page whose URL has changed, and may change again: below 0. And back."""
+    return -1 - rank
+
+
+def _takes_over(
+    row: _PageState, pages: dict[int, _PageState], part: PagePart, children: frozenset[int], *, begins: bool
+) -> bool:
+    """Whether a page is the first one of its thread from now on. `begins`: it is the first that comes in its round."""
+    if row.first is None or row.rank is None:
+        return True
+    if row.rank >= 0:
+        return part.rank < row.rank
+    if part.rank < _moving(row.rank):
+        return True
+    known = pages.get(row.first)
+    if part.page == row.first or not (begins or (known is not None and not known.read)):
+        return False
+    return bool(children & row.children if row.children else part.turns or not children)
 
 
 def _others(thread: Thread, source: int) -> frozenset[int]:

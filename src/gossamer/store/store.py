@@ -21,6 +21,7 @@ from gossamer.model.table_layout import TableLayout, merged, shapes_of, united, 
 from gossamer.settings import concealed
 from gossamer.store import query, schema, select, statements
 from gossamer.store.batch import PreparedRow, RowPreparer, batches_of
+from gossamer.store.database import free_query
 from gossamer.store.database.database import Database
 from gossamer.store.database.sqlite import READING
 from gossamer.store.database.url import database_of
@@ -185,6 +186,10 @@ class Store(Closeable):
     def select(self, table: str, columns: Sequence[str], tests: Sequence[ColumnTest]) -> Iterator[dict[str, Any]]:
         """The rows of any table of the database that meet conditions on columns; the table need not be prepared."""
         return select.chosen(self._ask, self._database, table, columns, tests, self.url)
+
+    def query(self, sql: str, most: int) -> free_query.Rows:
+        """The rows of a query in SQL, at most so many. It changes nothing, and neither does this store after it."""
+        return self.transaction(lambda connection: free_query.run(connection, self._database, sql, most), reading=True)
 
     def columns_in(self, table: str) -> frozenset[str]:
         """The columns that the database has of a table; none if it is not there."""

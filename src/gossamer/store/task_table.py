@@ -292,6 +292,11 @@ def _key(values: Sequence[Any]) -> str:
     """A primary key as text: whole numbers and texts as JSON has them, anything else as its text."""
     if any(isinstance(value, bytes | bytearray | memoryview) for value in values):
         raise StoreError("A primary key of bytes cannot name a task. Use a column of text or numbers.")
+    if None in values:
+        # SQLite allows it. No condition would find the row again: it would be given out for ever.
+        raise StoreError(
+            "A row has NULL in its primary key, which names no task. Give it a value, or leave it out with --where."
+        )
     plain = [value if type(value) in (int, str) else str(value) for value in values]
     return json.dumps(plain[0] if len(plain) == 1 else plain, ensure_ascii=False)
 

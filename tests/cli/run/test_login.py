@@ -83,6 +83,8 @@ class Members:
         left = self._sessions.get(session, 0)
         if left == 0 and int(path.rpartition("/")[2]) % 2:
             return "", {"status": 302, "location": "/login"}
+        if left == 0 and int(path.rpartition("/")[2]) % 4:
+            return "<form method=post><input name=p\ntype='Password'></form>", {}
         if left == 0:
             return "Please log in", {}
         if path.startswith("/page/"):

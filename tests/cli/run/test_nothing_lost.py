@@ -171,21 +171,25 @@ def test_a_seed_that_is_linked_is_fetched_once_in_each_round(site: Site, place: 
     site.on("/start", links(*lists))
     text = f"""
     site: lists
-    seeds: ['{site.url}/home', '{site.url}/list/[1-40]']
+    seeds: ['{site.url}/home', {{url: '{site.url}/list/[1-40]', pass: {{of: seeds}}}}]
     politeness: {{robots: ignore, concurrency: 8}}
     layers:
-      list: {{match: '^/(list/|home|start)', follow: [{{css: a}}]}}
+      list: {{match: '^/(list/|home|start)', fields: {{of: {{from: parent.of}}}}, follow: [{{css: a}}]}}
       post: {{match: '^/post/', fields: {{title: title}}}}
+    store: {{list: {{table: lists, key: [url]}}}}
     """
     file = place.write(text)
     told(place, file)
     assert sorted(site.paths()) == sorted([*lists, "/home", "/start", *posts])
+    # A link without what the seed passes has not taken its place.
+    assert place.rows("select of, count(*) from lists group by of") == [(None, 1), ("seeds", 40)]
     # Seeds are fetched in every round, also where pages are seen forever; a seed that is new there once as well.
     del site.visits[:]
     for path in lists:
         site.on(path, links(*lists, "/list/41", "/list/42", *posts))
     told(place, place.write(text.replace("[1-40]", "[1-41]")))
     assert sorted(site.paths()) == sorted([*lists, "/list/41", "/list/42", "/home", "/start"])
+    assert place.rows("select of, count(*) from lists group by of") == [(None, 2), ("seeds", 41)]
 
 
 def test_a_page_that_failed_is_fetched_again_in_the_next_round(site: Site, place: Place) -> None:
@@ -237,7 +241,9 @@ def test_seeds_that_cannot_be_read_and_fields_that_are_always_empty_are_reported
         require: [rare]
         lacking: keep
         fields:
-          {title: title, notes: {each: i, fields: {text: {xpath: .}, odd: b, two: u}}, wrong: .titel, number: {css: title, type: int}, rare: .rare, never: {css: .x, default: 0}, _more: .y}
+          {title: title, notes: {each: i, fields: {text: {xpath: .}, odd: b, two: u, same: {value: x}}}, wrong: .titel, number: {css: title, type: int}, rare: .rare, never: {css: .x, default: 0}, _more: .y}
+        follow: [{url: '/more/{rare}', to: page, match: '^no'}, {url: '/next/{_more}', to: page, pages: 0}, {url: '/n/{notes.two}', to: page, match: '^no'}]
+    store: {page: {table: pages, key: [url], children: {notes: {key: [same]}}}}
     """
 
     def crawl(*paths: str, code: int) -> str:
@@ -260,6 +266,9 @@ def test_seeds_that_cannot_be_read_and_fields_that_are_always_empty_are_reported
         "seeds: page.notes.odd was found on none of 3 pages",
         "seeds: page.wrong was found on none of 3 pages",
         "seeds: page.number could not be converted to its type on 3 pages",
+        "seeds: page.follow[0] left out links on 2 pages, where a {name} of it is empty",
+        "seeds: page.follow[2] left out links on 3 pages, where a {name} of it is empty",
+        "seeds: 3 records of page.notes are lost to others of their page, with the same key",
     ]
     assert "seeds could not be read" not in crawl("/fine", code=0)
 

@@ -47,6 +47,11 @@ async def item(page: Page) -> AsyncIterator[Output]:
     if number == 12:
         fields["parts"] = [page.url]
         yield page.follow("/p/12/more")
+    if number == 10:
+        # The list links both of its pages.
+        fields["parts"] = [page.url]
+        if not page.url.endswith("/last"):
+            yield page.follow("/p/10/last")
     yield fields
     yield Record("note", {"item": number, "text": "noted"})
     yield page.follow(f"/d/{number}", to="detail", inherited={"id": number})
@@ -112,6 +117,8 @@ def stored(place: Place) -> bool:
 def test_layers_of_both_kinds_pushed_and_served_by_workers_one_of_which_is_killed(place: Place) -> None:
     with Site() as site:
         serve(site)
+        site.on("/list", links(*(f"/p/{number}" for number in range(1, ITEMS + 1)), "/p/10/last"))
+        site.on("/p/10/last", Reply(body="<h1>item 10</h1>"))
         place.write(BOTH_KINDS.replace("SITE", site.url), "mixed.py")
         place.write("def shout(text: str | None) -> str:\n    return (text or '').upper()\n", "helpers.py")
         place.run("site", "check", "mixed.py", "--hooks")
@@ -141,6 +148,10 @@ def test_layers_of_both_kinds_pushed_and_served_by_workers_one_of_which_is_kille
     assert place.rows("select item, text from notes order by item") == [(number, "noted") for number in whole]
     # The links of a page that failed are not followed.
     assert place.rows("select id, text from details order by id") == [(number, f"detail {number}") for number in whole]
+    # One of both, whichever came later.
+    [both] = [letter for letter in letters if "/p/10" in letter["url"]]
+    assert "one of which turns to the other, have records with the same key and other lists" in both["detail"]
+    letters.remove(both)
     assert sorted((letter["url"].rpartition("/")[2], letter["reason"]) for letter in letters) == [
         ("11", "store_refused"),
         ("7", "engine"),
@@ -280,7 +291,7 @@ def test_a_program_that_runs_its_site_is_interrupted_and_resumed(place: Place) -
         assert "stopped; go on with: gossamer crawl program.py --resume" in said
         assert "Traceback" not in said
         # All sites of the file are in the crawl; the one that was run is crawled.
-        assert place.run("site", "list").count("program other") == 1
+        assert place.run("site", "list", "--files").count("program other") == 1
         assert place.run("crawl", "program.py", "--resume", "--json", "-w", "1")
         assert len(place.rows("select url from items")) == ITEMS
         done = subprocess.run(

@@ -25,7 +25,7 @@ from gossamer.model.page import PageRequest
 from gossamer.settings import Settings, load
 from gossamer.sites.compile import compile_site
 from gossamer.sites.file.load import load as load_sites
-from gossamer.sites.file.load import load_text
+from gossamer.sites.file.load import load_kept
 from gossamer.sites.format import SiteSpec as SiteFile
 from gossamer.status import depth
 from gossamer.status.depth import depths_of
@@ -302,7 +302,10 @@ class TestTry:
     ) -> None:
         assert "has no site files" in command("site", "try", f"{site.url}/post/1", code=2).err
         command("site", "push", write("forum.yaml", FORUM, site))
-        command("site", "push", write("other.yaml", FORUM.replace("forum", "other"), None))
+        stored = "store: {post: {table: p, key: [title]}}\n"
+        command("site", "push", write("forum.yaml", FORUM + stored, site))
+        said = command("site", "push", write("other.yaml", FORUM.replace("forum", "other") + stored, None))
+        assert "the sites forum and other both feed p: rows with the same title replace p_replies of each" in said.err
         told = command("site", "try", f"{site.url}/post/1", "--json").json
         assert (told["site"], told["layer"]) == ("forum", "post")
         assert frontier.counts().lanes == []
@@ -662,9 +665,9 @@ class TestDepths:
 
         def reads(text: str, name: str) -> list[SiteFile]:
             read.append(name)
-            return load_text(text, name)
+            return load_kept(text, name)
 
-        monkeypatch.setattr(depth, "load_text", reads)
+        monkeypatch.setattr(depth, "load_kept", reads)
         assert command("status", "--json").json["depths"] == []
         assert read == []
         frontier.add([Request(1, "x.example", "s7.all", b"x")])

@@ -59,15 +59,18 @@ def test_why_a_page_is_fetched_or_not(command: Command, frontier: ValkeyFrontier
     assert "no worker serves the site now" in said
     assert "is queued in forum.list, ahead of the rest" in command("page", "fetch", listing).out
     assert [lease.lane for lease in frontier.exchange(Token.fresh(), want=5).leases] == ["forum.list"]
-    frontier.add(
-        [pack(compiled.link(listing, "list"), "forum.list"), pack(compiled.link(URL, "thread"), "forum.thread")]
-    )
-    assert "one of the 2 of its layer" in command("page", "why", listing).out
+    frontier.add([pack(compiled.link(url, "thread"), "forum.thread") for url in (URL + "0", URL)])
+    assert "the worker" in command("page", "why", listing).out
     frontier.pause(group="forum", reason="holidays")
     frontier.block("forum.example", 600, "429")
     [told] = command("page", "why", URL, "--json").json
-    assert [line.split(" since ")[0] for line in told["why"][:2]] == ["scheduled", "the site is paused: holidays"]
-    assert "forum.example is blocked until" in told["why"][2]
+    scheduled, decision, place, site_paused, blocked = told["why"][:5]
+    assert scheduled.startswith("scheduled since")
+    assert decision.endswith("a link led to it for the first time, in round 0")
+    assert place.endswith("number 2 of the host forum.example, in a layer with 2 queued")
+    assert site_paused == "the site is paused: holidays"
+    assert "forum.example is blocked until" in blocked
+    assert blocked.endswith(": 429")
     frontier.resume(group="forum")
     frontier.block("forum.example", 0)
     token = Token.fresh()
@@ -79,6 +82,11 @@ def test_why_a_page_is_fetched_or_not(command: Command, frontier: ValkeyFrontier
     assert "it became a dead letter at" in said
     assert "lack: no title (`gossamer dead show" in said
     assert "failed since" in said
+    beyond = "https://no-such-host.invalid/far"
+    frontier.add([pack(compiled.link(beyond, "thread"), "forum.thread")])
+    assert "site forum, layer thread" in command("page", "why", beyond, "--site", "forum").out, "a link led there"
+    Registry(frontier).push(SITE.replace("thread", "topic"), "forum", who="me")
+    assert "it is queued in forum.thread" in command("page", "why", beyond).out, "the layer is gone from the file"
     assert (
         "No layer of the sites of this crawl matches" in command("page", "fetch", "https://other.example/", code=2).err
     )

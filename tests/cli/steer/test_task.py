@@ -46,7 +46,7 @@ def test_json_tells_what_became_of_it(command: Command, key: str) -> None:
     assert first.out == f"1 task pushed to {key}; 1 wait in this set\n"
     said = command("task", "push", key, "http://h/1", "http://h/2", "--json").json
     assert said == {"key": key, "kind": "set", "pushed": 2, "new": 1, "waiting": 2}
-    assert "2 tasks pushed" in command("task", "push", key, "http://h/1", "http://h/2").out
+    assert "0 tasks pushed" in command("task", "push", key, "http://h/1", "http://h/2").out
 
 
 def test_a_sorted_set_goes_by_priority(command: Command, frontier: ValkeyFrontier, key: str) -> None:
@@ -214,6 +214,10 @@ def test_no_more_wait_than_may(command: Command, frontier: ValkeyFrontier, key: 
     said = command("task", "push", key, "--file", file, *few, code=1)
     assert said.out == f"5 tasks pushed to {key}; 5 wait in this list, room for 0 more\n"
     assert said.err.startswith(f"error: 2 tasks were not pushed, from line 6 on: no room in {key}.")
+    file.write_text("\n".join(f"http://h/{n}" for n in (*range(8), *range(8))))
+    said = command("task", "push", f"{key}:unique", "--file", file, "--unique", *few, code=1)
+    assert said.out.startswith(f"5 tasks pushed to {key}:unique; 5 wait")
+    assert "11 tasks were not pushed, from line 6 on" in said.err, "also those that are known: the rest is one piece"
     frontier.lease_tasks(Token.fresh(), key, 2)
     said = command(
         "task", "push", key, "--file", "-", *few, "--json", given="http://h/5\n\nhttp://h/6\nhttp://h/7\n", code=1
@@ -244,7 +248,7 @@ def test_waits_for_room_and_tells_what_was_pushed_when_interrupted(
 def test_unique_tasks_are_known_by_their_key(command: Command, frontier: ValkeyFrontier, key: str) -> None:
     tasks = [json.dumps({"url": f"http://h/{n}", "meta": {"id": n % 2, "n": n}}) for n in range(4)]
     said = command("task", "push", key, *tasks, "--unique", "--key", "meta.id")
-    assert said.out == f"4 tasks pushed to {key}, 2 of them known already; 2 wait in this list\n"
+    assert said.out == f"2 tasks pushed to {key}, 2 known already; 2 wait in this list\n"
     assert "task 2: it has no meta.id" in command(
         "task", "push", key, tasks[3], "http://h/", "--unique-for", "1h", "--key", "meta.id", code=1
     ).err  # fmt: skip

@@ -16,7 +16,7 @@ from gossamer.engine.http.deadline import cancel_tasks, run_until_event, wait_fo
 from gossamer.engine.rounds.calls import RoundCalls
 from gossamer.engine.rounds.rounds import SiteRounds
 from gossamer.engine.rounds.start import RoundStart
-from gossamer.engine.sites import SiteSet
+from gossamer.engine.sites import ServedSite, SiteSet
 from gossamer.model import Token
 
 MOMENTS = range(8)
@@ -31,16 +31,19 @@ async def _for_ever(event: asyncio.Event) -> None:
 
 def _rounds(event: asyncio.Event) -> Coroutine[Any, Any, None]:
     async def ask(verb: Any, /, *_: Any, **__: Any) -> Any:
-        return SimpleNamespace(groups=(), lanes=(), now=0.0, led=False)
+        return SimpleNamespace(groups=(), lanes=(), now=0.0, led=False, clocks={})
 
     async def current() -> bool:
         return True
+
+    async def define(site: ServedSite) -> None:
+        raise AssertionError(site)
 
     record_sink: Any = SimpleNamespace(rounds={})
     request_adder: Any = None
     calls = RoundCalls(ask, Token.fresh(), 60)
     start = RoundStart(calls, record_sink, request_adder, 1000)
-    rounds = SiteRounds(calls, SiteSet(), record_sink, start, current=current)
+    rounds = SiteRounds(calls, SiteSet(), record_sink, start, current=current, define=define)
     rounds.called = event
     return rounds.run()
 

@@ -9,6 +9,7 @@ import pytest
 from tests.support.hard_server.server import CASES, PAGE, Case, HardServer
 
 from gossamer.engine.http.aiohttp_fetcher import AiohttpFetcher
+from gossamer.engine.http.connection.dns import CachingResolver
 from gossamer.model.fetch import REASONS, FetchError, FetchOptions
 from gossamer.model.page import PageRequest, Response
 
@@ -105,10 +106,25 @@ async def test_nobody_listens(fetcher: AiohttpFetcher) -> None:
     assert (came.reason, came.retriable) == ("connect", True)
 
 
-async def test_a_host_that_does_not_exist(fetcher: AiohttpFetcher) -> None:
-    came = await outcome(fetcher, PageRequest("http://no-such-host.invalid/"))
+@pytest.mark.parametrize(
+    ("told", "again"),
+    [
+        (socket.gaierror(socket.EAI_NONAME, "not known"), False),
+        (UnicodeError("label too long"), False),
+        (socket.gaierror(socket.EAI_AGAIN, "no answer"), True),
+    ],
+)
+async def test_a_host_that_does_not_exist_or_nobody_can_say(told: Exception, again: bool) -> None:
+    def lookup(host: str, family: int) -> list[tuple[int, str]]:
+        raise told
+
+    fetcher = AiohttpFetcher(resolver=CachingResolver(lookup=lookup))
+    try:
+        came = await outcome(fetcher, PageRequest("http://no-such-host.invalid/"))
+    finally:
+        await fetcher.close()
     assert isinstance(came, FetchError)
-    assert (came.reason, came.retriable) == ("dns", True)
+    assert (came.reason, came.retriable) == ("dns", again)
     assert "no-such-host.invalid" in came.detail
 
 

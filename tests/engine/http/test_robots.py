@@ -6,7 +6,7 @@ import pytest
 from tests.support.hard_server.server import HardServer
 
 from gossamer.engine.http.aiohttp_fetcher import AiohttpFetcher
-from gossamer.engine.http.robots import ALLOWED, FORBIDDEN, KEPT, KEPT_WITHOUT, Robots, RobotsVerdict
+from gossamer.engine.http.robots import ALLOWED, FORBIDDEN, KEPT, KEPT_WITHOUT, LONGEST_AGAIN, Robots, RobotsVerdict
 from gossamer.model.fetch import AGENT, FetchError
 from gossamer.model.page import PageRequest, Response
 
@@ -169,5 +169,5 @@ async def test_a_connection_that_broke_is_tried_again_soon_and_then_less_and_les
         waits.append(word.after)
         clock.now += word.after + 0.001
     assert waits[:3] == pytest.approx([5.0, 10.0, 20.0])
-    assert waits[-1] == pytest.approx(KEPT_WITHOUT)
+    assert waits[-1] == pytest.approx(LONGEST_AGAIN)
     assert len(asked) == 10

@@ -182,13 +182,14 @@ async def test_a_host_that_is_not_there_does_not_keep_a_crawl_from_its_end(crawl
     """Nor does a robots.txt that nobody can ask for: its pages fail as they would without it."""
     with Site() as gone:
         there = gone.url
-    site.on("/list", links(f"{there}/page/1"))
+    nowhere = [f"http://no-such-host.invalid/page/{number}" for number in range(3)]
+    site.on("/list", links(f"{there}/page/1", *nowhere))
     crawl.push(SITE.replace("robots: ignore", "robots: obey") + "    request: {retries: 1}\n")
     async with asyncio.timeout(100):
         assert (await crawl.run()).reason == "drained"
-    [(reason, detail)] = crawl.dead("pages")
-    assert reason == "connect"
-    assert detail.startswith("robots.txt could not be fetched")
+    dead = crawl.dead("pages")
+    assert sorted(reason for reason, _ in dead) == ["connect", *["dns"] * 3]
+    assert all(detail.startswith("robots.txt could not be fetched") for _, detail in dead)
 
 
 async def test_pages_of_a_site_that_is_taken_away_are_given_back(

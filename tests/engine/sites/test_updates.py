@@ -14,10 +14,14 @@ from tests.support.native_crawl import Crawl, until, working
 from tests.support.site import Reply, Site
 
 from gossamer.engine.job import NativeJob
+from gossamer.engine.page import processor
+from gossamer.engine.page.payload import pack
 from gossamer.engine.sites import ServedSite
 from gossamer.engine.worker import NativeWorker
 from gossamer.errors import FrontierUnavailable, StoreAway
 from gossamer.frontier.server import keys
+from gossamer.model import LanePolicy
+from gossamer.model.page import PageRequest
 from gossamer.testing.servers import Server
 
 SITE = """
@@ -140,7 +144,13 @@ async def test_a_server_that_went_back_gets_all_groups_again_as_the_files_say_no
     assert caplog.text.count("The site stuck is looked at again later") == 1
 
 
-async def test_pages_that_cannot_be_kept_say_so(crawl: Crawl, site: Site) -> None:
+async def test_pages_that_cannot_be_kept_say_so_and_tables_that_two_sites_feed(
+    crawl: Crawl, site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    shared = "    store: {page: {table: all, key: [title], children: {c: {key: [t]}}}}\n"
+    shared = SITE.replace("title: title", "title: title, c: {each: p, fields: {t: b}}") + shared
+    for name in ("one", "two"):
+        crawl.push(shared.replace("site: pages", f"site: {name}").replace("page/1", f"page/{name}"), name)
     (crawl.folder / "kept").write_text("no directory")
     kept = f"    archive_pages: {crawl.folder}/kept\n    request: {{retries: 0}}\n"
     crawl.push(SITE.replace("match:", "save: true, match:") + kept)
@@ -148,6 +158,29 @@ async def test_pages_that_cannot_be_kept_say_so(crawl: Crawl, site: Site) -> Non
     [(reason, detail)] = crawl.dead("pages")
     assert reason == "archive"
     assert "Make room" in detail
+    assert caplog.text.count("the sites one and two both feed all: rows with the same title replace all_c of each") == 1
+
+
+async def test_pages_of_a_layer_that_only_newer_code_has_wait_for_a_worker_that_has_it(
+    crawl: Crawl, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read by the pattern that fits them here, they would be records of another layer; as dead letters they would be lost."""
+    monkeypatch.setattr(processor, "NEWER_PAUSE", 0.5)
+    newer = SITE + "      more: {match: '^/page/2', HOW}\n"
+    crawl.push(SITE)
+    async with working(NativeWorker(crawl.settings, NativeJob(stage=None, forever=True))):
+        await until(lambda: crawl.items("pages"))
+        crawl.push(newer.replace("HOW", "handler: 'tests.engine.nowhere:read'"))
+        with crawl.frontier() as frontier:
+            # As a worker does that has the code.
+            frontier.define("pages", {name: LanePolicy() for name in ("page", "more")})
+            page = PageRequest(f"{site.url}/page/2", layer="more", fingerprint=2)
+            frontier.add([pack(page, "pages.more")])
+            await until(lambda: any(row.lane == "pages.more" and row.retried > 1 for row in frontier.counts().lanes))
+        assert (len(crawl.items("pages")), crawl.dead("pages")) == (1, [])
+        crawl.push(newer.replace("HOW", "fields: {other: title}"))
+        await until(lambda: len(crawl.items("pages")) > 1)
+    assert crawl.items("pages")[1]["layer"] == "more"
 
 
 async def test_tasks_of_a_site_that_is_taken_away_wait_for_it(

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
+from numbers import Integral, Real
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 from uuid import UUID
@@ -176,6 +177,52 @@ class Odd(list[Any]):
         return iter(["overridden"])
 
 
+class Stamp(datetime):
+    pass
+
+
+class Day(date):
+    pass
+
+
+@Integral.register
+class Whole:
+    """As the numbers of numpy."""
+
+    def __index__(self) -> int:
+        return 7
+
+
+@Real.register
+class Single:
+    def __float__(self) -> float:
+        return 0.5
+
+    def __eq__(self, other: object) -> bool:
+        return other == 0.5
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Elsewhere(tzinfo):
+    """As the zones of pytz: each has one offset, and the key of the whole."""
+
+    def __init__(self, hours: int, name: str | None, zone: str | None = "Europe/Berlin") -> None:
+        self.hours, self.name, self.zone = hours, name, zone
+
+    def utcoffset(self, at: datetime | None, /) -> timedelta:
+        return timedelta(hours=self.hours)
+
+    def dst(self, at: datetime | None, /) -> None:
+        return None
+
+    def tzname(self, at: datetime | None, /) -> str | None:
+        return self.name
+
+
+AUTUMN, BERLIN = datetime(2024, 10, 27, 2, 30), ZoneInfo("Europe/Berlin")
+
+
 def moved() -> OrderedDict[str, int]:
     value = OrderedDict(a=1, b=2)
     value.move_to_end("a")
@@ -194,6 +241,15 @@ def moved() -> OrderedDict[str, int]:
         (Odd([1, (2, (3,))]), [1, (2, (3,))]),
         (moved(), {"b": 2, "a": 1}),
         (PurePosixPath("/a/b"), Path("/a/b")),
+        (Stamp(2020, 1, 2, 3, 4, 5, 6, UTC, fold=1), datetime(2020, 1, 2, 3, 4, 5, 6, UTC, fold=1)),
+        (Day(2020, 1, 2), date(2020, 1, 2)),
+        (Whole(), 7),
+        (Single(), 0.5),
+        (AUTUMN.replace(tzinfo=Elsewhere(2, "CEST")), AUTUMN.replace(tzinfo=BERLIN)),
+        (AUTUMN.replace(tzinfo=Elsewhere(1, "CET")), AUTUMN.replace(tzinfo=BERLIN, fold=1)),
+        (AUTUMN.replace(tzinfo=Elsewhere(3, "LMT")), AUTUMN.replace(tzinfo=timezone(timedelta(hours=3), "LMT"))),
+        (AUTUMN.replace(tzinfo=Elsewhere(3, None, "x/y")), AUTUMN.replace(tzinfo=timezone(timedelta(hours=3)))),
+        (time(1, 2, tzinfo=Elsewhere(0, "UTC", None)), time(1, 2, tzinfo=UTC)),
     ],
 )
 def test_a_relative_of_a_builtin_comes_back_as_the_builtin(value: Any, plain: Any) -> None:
@@ -216,8 +272,8 @@ class Row:
 
 
 class Zone(tzinfo):
-    def utcoffset(self, at: datetime | None, /) -> timedelta:
-        return timedelta(0)
+    def utcoffset(self, at: datetime | None, /) -> timedelta | None:
+        return None
 
     def dst(self, at: datetime | None, /) -> None:
         return None

@@ -202,6 +202,8 @@ def test_single_server_in_both_kinds_of_code(servers: Servers) -> None:
 
 def test_unix_socket(servers: Servers, tmp_path: Path) -> None:
     servers.start("--unixsocket", str(tmp_path / "s"))
+    # A server takes connections to its port a moment before.
+    until((tmp_path / "s").exists)
     with connect(settings(f"unix://{tmp_path / 's'}?db=2")) as connection:
         assert connection.execute("SET", "k", b"\x00\xff") == b"OK"
         assert connection.execute("GET", "k") == b"\x00\xff"
@@ -270,6 +272,8 @@ def test_slow_answer_ends_at_the_limit() -> None:
 
 def test_server_that_restarted_is_found_again_without_an_error(servers: Servers, tmp_path: Path) -> None:
     servers.start("--unixsocket", str(tmp_path / "s"))
+    # A server takes connections to its port a moment before.
+    until((tmp_path / "s").exists)
     with connect(settings(f"unix://{tmp_path / 's'}")) as connection:
         servers.close()
         with pytest.raises(FrontierUnavailable) as caught:

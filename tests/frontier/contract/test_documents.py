@@ -83,6 +83,16 @@ class TestVersions:
         assert put(crawl, crawl.frontier.document("site", "bbs", 1).text, expected=2) == 3
         assert not crawl.frontier.documents("site")[0].deleted
 
+    def test_many_are_read_together(self, crawl: Crawl) -> None:
+        for number in range(120):
+            crawl.frontier.put_document("site", f"s{number}", f"text {number}")
+        crawl.frontier.put_document("site", "s7", "changed")
+        crawl.frontier.drop_document("site", "s8")
+        found = crawl.frontier.read_documents("site", [*(f"s{number}" for number in range(120)), "none"])
+        assert [one.name for one in found] == [f"s{number}" for number in range(120)]
+        assert (found[7].text, found[7].version, found[8].deleted, found[119].text) == ("changed", 2, True, "text 119")
+        assert crawl.frontier.read_documents("site", []) == []
+
     def test_what_never_was(self, crawl: Crawl) -> None:
         assert crawl.frontier.documents("site") == []
         with pytest.raises(UnknownDocument, match="no site 'bbs'"):

@@ -142,7 +142,7 @@ class TestCalls:
         header = ormsgpack.unpackb(ask.args[0])
         assert header["lists"] == ["k", "l"]
         assert header["settle"][0][11:] == [3, ["k", 2, "l", 1]]
-        assert ask.args[3:] == [b"1", b"3", b"2"]
+        assert ask.args[4:] == [b"1", b"3", b"2"]
 
     def test_without_data_nothing_is_said_of_lists(self) -> None:
         [[ask]] = self.talk(False, [])

@@ -1,4 +1,4 @@
-"""Page records: the server's rules are the planner's, and a snapshot carries them to another crawl."""
+"""Page records: the server's rules are those of the model, and a snapshot carries them to another crawl."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from io import StringIO
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.model import page_rules
+from tests.support.model.page_rules import PageRecord, RediscoveryRules, Visit, rediscovered, visited
 
 from gossamer.frontier.snapshot.export import Export
 from gossamer.frontier.snapshot.restore import Restore, SnapshotFile
@@ -24,8 +26,6 @@ from gossamer.model import (
     Token,
     fingerprint,
 )
-from gossamer.planner.policy import pages
-from gossamer.planner.policy.pages import PageRecord, RediscoveryRules, Visit, rediscovered, visited
 from gossamer.testing.contract import Crawl
 from gossamer.testing.contract.crawl import ADDED, names
 from gossamer.testing.contract.guarantees.pages import HOUR, HOURLY, leads, page, recorded, visit
@@ -54,7 +54,7 @@ def close(one: float | None, other: float) -> bool:
 
 @given(policy=POLICIES, steps=STEPS)
 @settings(max_examples=40, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
-def test_the_server_decides_as_the_planners_policy_does(
+def test_the_server_decides_as_the_model_does(
     valkey_server: Server, opened: Opened, policy: RecordPolicy, steps: list[tuple[int, int, int, bool]]
 ) -> None:
     """Visits with any outcome, time that passes, new rounds, and a link that leads to the page again after each."""
@@ -92,7 +92,7 @@ def test_nothing_is_fetched_before_it_is_due() -> None:
     """The bounds of adaptive rules are what the server gets."""
     assert RevisitRules(HOUR).bounds == (60.0, 64 * HOUR)
     assert RevisitRules(30.0).bounds == (30.0, 64 * 30.0)
-    assert (pages.SHRINK, pages.GROW) == (0.5, 1.5)
+    assert (page_rules.SHRINK, page_rules.GROW) == (0.5, 1.5)
 
 
 def copied(source: Crawl, target: Crawl) -> Restore:

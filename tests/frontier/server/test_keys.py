@@ -7,7 +7,7 @@ import pytest
 from gossamer.errors import PolicyError
 from gossamer.frontier.connection.router import slot_of
 from gossamer.frontier.server import keys
-from gossamer.frontier.verbs.control import ControlVerbs
+from gossamer.frontier.verbs.control.control import ControlVerbs
 from gossamer.frontier.verbs.work.exchange import WorkVerbs
 from gossamer.model import GroupPolicy
 
@@ -46,7 +46,7 @@ def test_a_refused_task_key_is_named() -> None:
 
 def test_a_group_cannot_be_defined_with_one() -> None:
     work = WorkVerbs("c", 1, payload_max=100, lease_seconds=60, send_seconds=5, strikes=3)
-    control = ControlVerbs("c", 1, work.checked, work.outbox, lease_seconds=60, strikes=3)
+    control = ControlVerbs("c", 1, work.checked, lease_seconds=60, strikes=3)
     with pytest.raises(PolicyError, match=r"'a{}b'"):
         next(control.define("g", {}, GroupPolicy(tasks=("good", "a{}b"))))
 
@@ -68,7 +68,7 @@ MADE_AGAIN = {
 }  # fmt: skip
 LEFT = {
     "hungry", "deadlines", "marks", "alone", "consumers", "workers", "worker_seen", "draining", "answers", "keyed", "outbox_due",
-    "purge", "cycles", "snapshots", "restored", "jars_began", "dropped", "versions", "version_order",
+    "purge", "cycles", "replacing", "alerts", "snapshots", "restored", "jars_began", "dropped", "versions", "version_order",
 }  # fmt: skip
 
 

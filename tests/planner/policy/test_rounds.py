@@ -104,6 +104,13 @@ def test_cron_keeps_to_the_clock_of_its_time_zone_also_when_that_changes() -> No
     last = LastRound(1, at("2026-03-30T02:30", "Europe/Berlin"), at("2026-03-30T02:40", "Europe/Berlin"))
     decision = decide_round("s", daily, last, last.began + HOUR)
     assert decision.at == at("2026-03-31T02:30", "Europe/Berlin")
+    # On the 25th of October two to three comes twice, and the second time half past two is over.
+    twice = at("2026-10-25T01:00", "Europe/Berlin") + HOUR
+    for minute in range(150):
+        last = LastRound(2, twice + minute * MINUTE, twice + minute * MINUTE + 1)
+        decision = decide_round("s", daily, last, last.began + 2)
+        first = minute < 30
+        assert decision.at == at("2026-10-25T02:30" if first else "2026-10-26T02:30", "Europe/Berlin"), minute
 
 
 def test_in_a_blackout_nothing_begins_and_afterwards_what_was_due_does() -> None:
@@ -115,6 +122,18 @@ def test_in_a_blackout_nothing_begins_and_afterwards_what_was_due_does() -> None
     assert decide_round("s", policy, last, at("2026-01-06T06:00", "Asia/Shanghai")).action is Action.BEGIN
     # By hand it begins at any hour.
     assert decide_round("s", policy, last, at("2026-01-05T23:00", "Asia/Shanghai"), asked=True).action is Action.BEGIN
+
+
+@pytest.mark.parametrize("schedule", [Schedule(every=DAY), Schedule(cron="0 23 * * *"), Schedule(every=10 * MINUTE)])
+def test_what_is_due_in_a_blackout_was_not_missed(schedule: Schedule) -> None:
+    hours = (Blackout(time(22), time(2)), Blackout(time(2), time(6)))
+    policy = RoundPolicy(schedule, catch_up=CatchUp.NONE, blackout=hours)
+    last = LastRound(0, at("2026-03-01T23:00"), at("2026-03-01T23:01"))
+    assert decide_round("s", policy, last, at("2026-03-02T23:30"))[:2] == (Action.WAIT, at("2026-03-03T06:00"))
+    assert decide_round("s", policy, last, at("2026-03-03T06:00:30")).action is Action.BEGIN
+    if schedule.every != 10 * MINUTE:
+        late = decide_round("s", policy, last, at("2026-03-03T06:01:30"))
+        assert late[:2] == (Action.WAIT, at("2026-03-03T23:00")), "nobody was there"
 
 
 def test_hours_belong_to_the_day_on_which_they_begin_and_follow_each_other() -> None:

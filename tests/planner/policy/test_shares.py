@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from fractions import Fraction
 
@@ -127,3 +128,43 @@ def test_what_a_paused_rule_does_not_use_goes_to_the_others() -> None:
     claims = [Claim("a", Fraction(0), 100), Claim("b", Fraction(1), 100), Claim("c", Fraction(3), 10)]
     for policy in POLICIES:
         assert {share.rule: share.taken for share in policy(50, claims)} == {"a": 0, "b": 40, "c": 10}
+
+
+@pytest.mark.parametrize(
+    ("due", "weights", "neocrawler"),
+    [
+        ((500, 500, 500), (30, 10, 5), (30, 10, 5)),
+        ((12, 500, 500), (12, 22, 11), (12, 28, 5)),
+        ((500, 500, 3), (32, 10, 3), (30, 10, 3)),
+        ((500, 0, 500), (39, 0, 6), (30, 0, 15)),
+    ],
+)
+def test_the_examples_of_the_documentation(
+    due: tuple[int, int, int], weights: tuple[int, int, int], neocrawler: tuple[int, int, int]
+) -> None:
+    claims = [Claim(f"r{place}", Fraction(rate), due[place]) for place, rate in enumerate((6, 2, 1))]
+    assert tuple(share.taken for share in weighted_shares(45, claims)) == weights
+    assert tuple(share.taken for share in rated_shares(45, claims)) == neocrawler
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_rule_with_a_single_page_has_its_turn_among_many_with_more(policy: Policy) -> None:
+    """Rules whose pages come and go leave parts of pages behind. These must not add up, or whoever wants least comes last for ever."""
+    chance = random.Random(1)
+    rates = {f"r{place:03}": Fraction(chance.choice((1, 2, 4))) for place in range(60)}
+    ready = dict.fromkeys(rates, 0)
+    claims = [Claim(rule, rate, 0) for rule, rate in rates.items()]
+    for _ in range(2000):
+        for rule in rates:
+            if int(rule[1:]) < 20:
+                ready[rule] = 500
+            elif not ready[rule] and chance.random() < 0.3:
+                ready[rule] = chance.randint(1, 3)
+        claims = [claim._replace(ready=ready[claim.rule]) for claim in claims]
+        shares = policy(90, claims)
+        assert sum(share.taken for share in shares) <= 90
+        for share in shares:
+            ready[share.rule] -= share.taken
+        claims = again(claims, shares, ready)
+        assert max(claim.waited for claim in claims) <= 3
+        assert abs(sum(claim.credit for claim in claims)) <= 60 * 1_000_000

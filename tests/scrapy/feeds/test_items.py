@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import scrapy
+from pydantic import HttpUrl
 from scrapy import Spider
 from scrapy.extensions.feedexport import ItemFilter
 
@@ -65,10 +66,11 @@ class Level(IntEnum):
     LOW = 1
 
 
-def test_members_of_enums_that_are_texts_or_numbers_are_exported_as_these() -> None:
+def test_members_of_enums_that_are_texts_or_numbers_are_exported_as_these_and_urls_as_text() -> None:
     worker_config, feeds = of_stream()
-    item = Page(url=[Size.LARGE, {"level": Level.LOW}])
-    assert feeds._item(Spider("s"), "all", worker_config.encode_item(item)) == Page(url=["large", {"level": 1}])
+    item = Page(url=[Size.LARGE, {"level": Level.LOW}, HttpUrl("http://h.example/")])
+    made = Page(url=["large", {"level": 1}, "http://h.example/"])
+    assert feeds._item(Spider("s"), "all", worker_config.encode_item(item)) == made
 
 
 def test_an_item_of_a_class_that_only_another_process_has_is_not_left_out_in_silence(

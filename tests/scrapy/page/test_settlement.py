@@ -141,7 +141,7 @@ def check_left(found: Left, events: Sequence[Event], site: Site) -> None:
     assert "on purpose" in details["callback"]
     assert "Traceback" in details["callback"]
     assert "the pipeline fails on purpose" in details["pipeline"]
-    assert "meta['browser']: object cannot be stored" in details["unserializable"]
+    assert "cb_kwargs['browser']: object cannot be stored" in details["unserializable"]
     asked = Counter(site.paths())
     for path in (*ENDINGS, *LAST_ENDINGS):
         assert asked[path] == TIMES.get(path, 1), f"{path} was asked for {asked[path]} times"

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sqlite3
 import textwrap
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -22,8 +25,10 @@ from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import LanePolicy, Request, RoundInfo, Selection, Token
 from gossamer.planner.loop import Planner
+from gossamer.planner.round_tasks import RoundTasks
 from gossamer.scrapy.process import rounds
 from gossamer.settings import load
+from gossamer.sites.file.grant import Grant
 from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Server
 
@@ -260,26 +265,120 @@ def test_a_worker_that_is_there_runs_the_start_of_a_round_that_somebody_begins(p
             process.communicate(timeout=60)
 
 
-def test_a_planner_begins_and_ends_the_rounds_of_a_spider_whose_worker_stays(project: Project, site: Site) -> None:
-    words = ("scrapy", "crawl", "shop", "-s", "GOSSAMER_MODE=forever", "-s", "LOG_LEVEL=ERROR")
-    process = project.start(*words)
-    try:
-        wait_until(lambda: len(site.paths()) == 1 + len(PAGES), "all pages to be asked for", 60)
-        with project.frontier() as frontier:
-            frontier.put_document("spider", "shop", "spider: shop\nschedule: {every: 1s}\n")
-            planner = Planner(frontier, "one", seconds=4)
+FED = """
 
-            def third() -> bool:
+class Fed(Shop):
+    name = "fed"
+
+    def __init__(self, key="", **more):
+        super().__init__(**more)
+        self.tasks = (key,)
+
+    async def start(self):
+        yield scrapy.Request(f"{self.site}/{self.tag}", dont_filter=True)
+
+    def parse(self, response):
+        if "/task/" in response.url:
+            yield scrapy.Request(response.url.replace("/task/", f"/{self.tag}/"), dont_filter=True)
+"""
+
+
+def test_a_worker_that_stays_gets_arguments_and_tasks_of_its_spider_file_and_its_rounds_end(
+    project: Project, site: Site, tmp_path: Path, crawl_name: str
+) -> None:
+    with (tmp_path / "shop_spiders.py").open("a") as file:
+        file.write(FED)
+    with sqlite3.connect(tmp_path / "pages.db") as database:
+        database.execute("CREATE TABLE pages (link TEXT, shop INTEGER, active INTEGER)")
+        found = [(f"{site.url}/task/{number}", number, number < 3) for number in range(5)]
+        database.executemany("INSERT INTO pages VALUES (?, ?, ?)", found)
+    sql = """sql: 'SELECT link AS url, shop AS "meta.shop" FROM pages WHERE active'"""
+    key = f"{crawl_name}:tasks"
+
+    def push(tag: str, tasks: str = "") -> None:
+        plan = f"spider: fed\nschedule: {{every: 1s}}\narguments: {{tag: {tag}, key: '{key}'}}\n{tasks}"
+        frontier.put_document("spider", "fed", plan)
+
+    with ValkeyFrontier.open(load(project.settings, {})) as frontier, ExitStack() as stack:
+        push("one")
+        worker = project.start("gossamer", "work", "fed", "--forever", "-s", "LOG_LEVEL=INFO")
+        stack.callback(lambda: worker.communicate(timeout=60))
+        stack.callback(worker.terminate)
+        site.reached("/one")
+
+        def last() -> RoundInfo:
+            return frontier.rounds("fed", 1)[0]
+
+        wait_until(lambda: last().state == "ended", "the worker to note the end of its round without a planner", 60)
+        push("two", f"tasks: {{key: '{key}', {sql}}}")
+        grant = Grant(tables=("*",), paths=(tmp_path,))
+        planner = Planner(
+            frontier, "one", seconds=4, tasks=RoundTasks(frontier, grant, f"sqlite:///{tmp_path}/pages.db")
+        )
+        planner.cycle()
+        wait_until(lambda: planner.cycle() and last().round == 1, "the second round", 60)
+        push("two")
+        site.reached("/two")
+        wait_until(lambda: planner.cycle() and last().round >= 2, "the end of the second round", 60)
+        said = project.run("scrapy", "crawl", "fed", "-a", f"key={key}", code=1)
+        assert "The spider file fed of the crawl has other arguments for fed than this worker: tag." in said
+        assert "or give them: -a tag=two" in said
+        assert worker.poll() is None
+        _, *_, second, first = frontier.rounds("fed")
+    paths = site.paths()
+    assert sorted(path for path in paths if path.startswith("/task/")) == ["/task/0", "/task/1", "/task/2"]
+    with_tag = sorted(path for path in paths if path.count("/") == 2 and not path.startswith("/task/"))
+    assert with_tag == ["/two/0", "/two/1", "/two/2"], "tasks are taken with the arguments of their round"
+    assert (first.pages, first.trigger, second.trigger, second.who) == (1, "", "schedule", "one")
+    assert first.note.startswith("arguments key, site, tag (")
+    assert second.note.startswith("arguments key, site, tag (")
+    assert second.note != first.note
+    assert second.ended is not None
+    assert second.began is not None
+    assert 0 < second.ended - second.began < 30
+    said = worker.communicate(timeout=60)[1]
+    assert "Arguments in the spider file are others now (tag): this worker begins again." in said
+
+
+def _has(log: Path, words: str) -> bool:
+    return log.exists() and words in log.read_text()
+
+
+def test_a_round_that_a_worker_or_somebody_begins_is_not_over_before_the_planner_has_pushed_its_tasks(
+    project: Project, site: Site, tmp_path: Path, crawl_name: str
+) -> None:
+    with (tmp_path / "shop_spiders.py").open("a") as file:
+        file.write(FED)
+    key = f"{crawl_name}:tasks"
+    tasks = tmp_path / "tasks.csv"
+    tasks.write_text(f"url\n{site.url}/task/0\n")
+    plan = f"spider: fed\nschedule: {{every: 1d}}\narguments: {{tag: x, key: '{key}'}}\ntasks: {{key: '{key}', csv: '{tasks}'}}\n"
+    project.environ["GOSSAMER_PLAN_LEAD_SECONDS"] = "2"
+    log = tmp_path / "log"
+    words = ("gossamer", "work", "fed", "-s", "LOG_LEVEL=INFO", "-s", f"LOG_FILE={log}")
+    with ValkeyFrontier.open(load(project.settings, {})) as frontier:
+        frontier.put_document("spider", "fed", plan)
+        planner = Planner(frontier, "one", seconds=60, tasks=RoundTasks(frontier, Grant(paths=(tmp_path,))))
+        for number, more in enumerate(([], ["--forever"])):
+            planner.cycle()
+            if number:
+                frontier.new_round("fed", number, trigger="by hand")
+            with project.start(*words, *more) as worker:
+                says = f"Round {number} of fed waits for its tasks"
+                wait_until(partial(_has, log, says), "the worker to wait", 60)
                 planner.cycle()
-                return frontier.rounds("shop", 1)[0].round == 2
-
-            wait_until(third, "two more rounds", 60)
-            _, second, first = frontier.rounds("shop", 3)
-        assert [(one.state, one.pages) for one in (first, second)] == [("ended", 1 + len(PAGES))] * 2
-        assert (second.trigger, second.who) == ("schedule", "one")
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
+                wait_until(lambda: frontier.rounds("fed", 1)[0].state == "ended", "the end of the round", 60)
+                if more:
+                    worker.terminate()
+                worker.communicate(timeout=60)
+            assert (worker.returncode, frontier.rounds("fed", 1)[0].pages) == (0, 3)
+        planner.resign()
+        frontier.new_round("fed", 2)
+        project.run(*words)
+        assert _has(log, "Round 2 of fed has none of the tasks in its spider file")
+        info = frontier.rounds("fed", 1)[0]
+        assert (info.state, info.pages, info.tasks) == ("ended", 1, False)
+    assert [site.paths().count(path) for path in ("/task/0", "/x/0", "/x")] == [2, 2, 3]
 
 
 @pytest.mark.parametrize("partition", range(3))

@@ -19,11 +19,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from itemloaders import ItemLoader as PlainLoader
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
+from pydantic import AnyUrl, BaseModel, ConfigDict, Field, HttpUrl, PrivateAttr, field_validator
 from scrapy import Field as ItemField
 from scrapy import Item, Request, Spider
+from scrapy.http.headers import Headers
+from scrapy.link import Link
 from scrapy.loader import ItemLoader
 from scrapy.selector import Selector
+from scrapy.utils.datatypes import LocalCache
+from scrapy_playwright.page import PageMethod  # type: ignore[import-untyped]
 
 from gossamer.errors import DecodingError, EncodingError, UnknownClass
 from gossamer.frontier import codec
@@ -42,6 +46,25 @@ class Product(Item):
     name = ItemField()
     price = ItemField()
     parts = ItemField()
+
+
+class Placed:
+    __slots__ = ("_place",)
+
+
+class Shelved(Placed, Product):
+    """Has a slot beside its fields."""
+
+
+class Answering:
+    """Has no room for attributes but one, and an answer to every question."""
+
+    __slots__ = ("a",)
+
+    a: int
+
+    def __getattr__(self, name: str) -> Any:
+        raise KeyError(name)
 
 
 class Special(Product):
@@ -70,8 +93,62 @@ class Bits(IntFlag):
     FOUR = 4
 
 
-class Tags(dict[str, int]):
+class Tags(dict[str, Any]):
+    def __init__(self, **given: Any) -> None:
+        RAN.append("Tags")
+        super().__init__(**given)
+        self.note = "n"
+
+
+class Loud(str):
+    __slots__ = ()
+
+    def loud(self) -> str:
+        return self.upper()
+
+
+class Visit:
+    """As most people write a class."""
+
+    kind = "visit"
+
+    def __init__(self, at: Any) -> None:
+        RAN.append("Visit")
+        self.at, self.more = at, [Loud("x")]
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Visit({self.at!r})"
+
+
+class Tight(Generic[T]):
+    __slots__ = ("_left", "_right", "unset")
+
+    def __init__(self, left: T, right: Any) -> None:
+        self._left, self._right = left, right
+
+
+@dataclass
+class Cached(Tight[int]):
+    """Has a slot that is no field."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        self._left = len(self.name)
+
+
+class Counts(OrderedDict[str, int]):
     pass
+
+
+class Address(BaseModel):
+    url: HttpUrl
+    more: list[AnyUrl] = []
 
 
 class Place(NamedTuple):
@@ -216,7 +293,12 @@ MODEL._cache["a"] = 1
         Model.model_validate({"name": "n", "price": 1.0, "extra": [Colour.BLUE]}),
         MODEL,
         Product,
-        [Offer, Colour],
+        [Offer, Colour, Visit],
+        Visit(Place(1)),
+        Tags(a=Point(1)),
+        [Loud("a"), {Loud("b"): Loud("c")}],
+        Link("http://h.example/", "text", nofollow=True),
+        Address(url="http://h.example/a?b=é", more=["ftp://u@h.example"]),  # type: ignore[arg-type, list-item]
     ],
     ids=repr,
 )
@@ -233,13 +315,18 @@ def test_containers_are_what_they_were_or_plain_as_it_is_said(caplog: pytest.Log
     assert found[1].default_factory is None
     assert found[2].maxlen == 2
     assert list(found[3]) == ["b", "a"]
-    made = through(defaultdict(lambda: 1, a=2))
-    assert (type(made), made) == (dict, {"a": 2})
+    headers = through(Headers({"Set-Cookie": ["a=1", "é"], "X": None}, encoding="latin-1"))
+    assert (type(headers), headers.encoding) == (Headers, "latin-1")
+    assert (headers.getlist("set-cookie"), "x" in headers) == ([b"a=1", b"\xe9"], True)
     assert not caplog.records
-    found = through([Tags(a=1), Tags(b=2)])
+    found = through([Counts(a=1), Counts(b=2)])
     assert [type(one) for one in found] == [dict, dict]
-    said = f"Requests hold a {HERE}.Tags: other workers get a plain dict. Make it a dataclass to keep its class."
-    assert caplog.messages == [said], "once"
+    assert through([defaultdict(Product, a=2), LocalCache()]) == [{"a": 2}, {}]
+    assert [line.partition(": other workers get a plain dict. ")[0] for line in caplog.messages] == [
+        f"Requests hold a {HERE}.Counts",
+        f"Requests hold a defaultdict whose defaults come from {Product!r}",
+        "Requests hold a scrapy.utils.datatypes.LocalCache",
+    ], "once"
 
 
 def test_the_state_of_an_object_is_what_it_was() -> None:
@@ -258,6 +345,20 @@ def test_the_state_of_an_object_is_what_it_was() -> None:
     assert (model.model_extra, model.model_fields_set) == (MODEL.model_extra, MODEL.model_fields_set)
     assert model._cache == {"a": 1}
     assert type(through(Box[int](3))) is Box
+    cached = through(Cached("abc"))
+    assert (cached, cached._left, hasattr(cached, "_right")) == (Cached("abc"), 3, False)
+    tight = through(Tight[int](1, Place(2)))
+    assert (type(tight), tight._left, tight._right, hasattr(tight, "unset")) == (Tight, 1, Place(2), False)
+    shelved = Shelved(name="x")
+    shelved._place = Point(1)
+    assert through(shelved)._place == Point(1)
+    answering = Answering()
+    answering.a = 1
+    assert through(answering).a == 1
+    tags = through(Tags(a=1))
+    assert (tags, tags.note) == ({"a": 1}, "n")
+    [method] = through([PageMethod("click", "a.next", timeout=3)])
+    assert (method.method, method.args, method.kwargs, method.result) == ("click", ("a.next",), {"timeout": 3}, None)
 
 
 FACTOR = int(os.environ.get("MACHINE_FACTOR", "1"))
@@ -331,7 +432,14 @@ def test_static_and_class_methods_of_the_spider() -> None:
 
 
 class Unknown:
-    pass
+    """Says itself how it is copied."""
+
+    def __getstate__(self) -> object:
+        return {}
+
+
+class Session(Link):
+    """On top of a class of another package."""
 
 
 def local() -> Any:
@@ -360,6 +468,9 @@ def endless() -> Any:
         (Product(parts=[{"b": Unknown()}]), "meta['it']['parts'][0]['b']: tests.scrapy.request.test_objects.Unknown"),
         (Offer("x", [Unknown()]), "meta['it']['tags'][0]: tests.scrapy.request.test_objects.Unknown"),  # type: ignore[list-item]
         (Place(1, Unknown()), "meta['it'][1]: tests.scrapy.request.test_objects.Unknown"),
+        (Unknown(), "Unknown cannot be stored: it has __getstate__ of its own. Make it a dataclass"),
+        (Session("x"), "Session cannot be stored: it is made of scrapy.link.Link, which is not the project's own"),
+        (Visit(at=[Unknown()]), "meta['it']['at'][0]: tests.scrapy.request.test_objects.Unknown cannot be stored"),
         (local(), "Local cannot be found by its name, so another worker could not make it"),
         (HTTPStatus.OK, "meta['it']: http.HTTPStatus is of a package that is not the project's own (tests"),
         (partial(len, "x"), "meta['it']: <built-in function len> is not a method of the spider"),
@@ -410,6 +521,11 @@ HERE = __name__
         (StoredObject("fields", f"{HERE}:Unknown", ({},)), "Unknown is no class whose objects are made again"),
         (StoredObject("fields", f"{HERE}:Nothing", ({},)), "Nothing is no class of this worker's code"),
         (StoredObject("fields", f"{HERE}:carrier.__globals__", ({},)), "is no class of this worker's code"),
+        (StoredObject("object", f"{HERE}:Session", ({}, None)), "Session is no class whose objects are made again"),
+        (StoredObject("object", f"{HERE}:Shops", ({}, None)), "Shops is no class whose objects are made again"),
+        (StoredObject("object", f"{HERE}:Visit", ([1], 1)), "Visit cannot be made again: AttributeError"),
+        (StoredObject("object", f"{HERE}:Tight", ({"x": 1}, None)), "Tight has no room for 'x'"),
+        (StoredObject("text", "pydantic.networks:HttpUrl", ("x",)), "HttpUrl cannot be made again: ValidationError"),
         (StoredObject("class", f"{HERE}:Unknown"), "Unknown is no class whose objects are made again"),
         (StoredObject("fields", "subprocess:Popen", ({},)), "subprocess.Popen is of a package"),
         (StoredObject("item", f"{HERE}:Product"), "Product cannot be made again: IndexError"),

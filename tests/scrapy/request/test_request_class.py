@@ -155,6 +155,15 @@ def test_one_that_scrapy_redis_has_stored_is_made_by_its_constructor() -> None:
     assert made.named == "n"
 
 
+def test_a_priority_that_is_too_large_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    made = codec()
+    for priority in (2**31, 2**31 + 1, -(2**40)):
+        made.encode(Request("http://h.example/", priority=priority), "plain.main", 1)
+    assert [line.partition(", so")[0] for line in caplog.messages] == [
+        "<GET http://h.example/> has the priority 2147483649: priorities beyond ±2147483648 count as that"
+    ], "once"
+
+
 def test_a_class_that_no_other_worker_could_find_is_refused() -> None:
     class Local(Request):
         pass

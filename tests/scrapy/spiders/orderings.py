@@ -58,7 +58,9 @@ class Middleware:
         if path == "/made":
             return HtmlResponse(request.url, body=b"<html></html>", request=request)
         if path == "/unstorable":
-            request.meta["browser"] = object()
+            request.cb_kwargs["browser"] = object()
+        if path == "/retried":
+            request.meta["browser"] = object()  # the next try gets another
         if path == "/replaced":
             return request.replace(url=request.url + "/by-another")
         return None

@@ -54,6 +54,7 @@ def field(text: str) -> str:
         (match("(?:https?)://x.example/"), "warning: layers.a.match: match is looked for in path and query, unless it begins with http"),
         # languages
         (field("type: date, format: YYYY-MM-DD"), "t.format: no date is written like this: % begins what stands for a part of it (as %Y-%m-%d)"),
+        (field("type: datetime, format: '%H:%M'"), "t.format: this format says neither a year nor a day (as %d.%m.%Y; write type: text for a time alone)"),
         (follow("xpath: '//dc:link'"), "follow[0].xpath: this is not an XPath expression: undefined namespace prefix (pages are read without the prefixes of XML: write title, not dc:title)"),
         (follow("css: 'dc|link'"), "follow[0].css: this CSS selector has a name with a prefix (pages are read"),
         # names

@@ -50,6 +50,10 @@ def p(text: str) -> str:
         (p("é").encode("utf-16-le"), "text/html", "utf-16-le"),
         (p("é").encode("utf-16-be"), "text/html", "utf-16-be"),
         (p("é").encode("cp1252"), "text/html; charset=ISO-8859-1", "cp1252"),
+        (p("é").encode(), "text/html; charset=ISO-8859-1", "cp1252"),
+        ('{"t": "é"}'.encode(), "application/json;charset=ISO-8859-1", "utf-8"),
+        ('{"t": "é"}'.encode("cp1252"), "application/json;charset=ISO-8859-1", "cp1252"),
+        ('{"t": "中"}'.encode("gbk"), "application/json;charset=gbk", "gb18030"),
         (b"<meta charset=gbk>" + p("é").encode(), "text/html;charset=UTF-8", "utf-8"),
         (b"<meta charset=gbk>" + p("中").encode("gbk"), 'text/html; charset="nonsense"', "gb18030"),
         (b"<meta charset=utf-16>" + p("é").encode(), "text/html", "utf-8"),
@@ -70,7 +74,7 @@ def p(text: str) -> str:
 def test_what_goes_before_what(body: bytes, content_type: str, name: str) -> None:
     found = charset.find(body, content_type)
     assert found.name == name
-    assert charset.decode(body, found)[0].startswith("<")
+    assert charset.decode(body, found)[0].startswith(("<", "{"))
 
 
 @pytest.mark.parametrize(

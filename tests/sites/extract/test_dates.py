@@ -43,6 +43,17 @@ def found(rule: str, text: str) -> tuple[Any, tuple[str, ...]]:
         ("type: datetime, languages: de, tz: Europe/Berlin", "gestern, 18:30", datetime(2024, 5, 16, 18, 30, tzinfo=BERLIN)),
         ("type: datetime, languages: de, tz: Europe/Berlin", "vor 20 Minuten", datetime(2024, 5, 17, 14, 10, 15, tzinfo=BERLIN)),
         ("type: datetime, languages: zh, tz: Asia/Shanghai", "5分钟前", NOON - timedelta(minutes=5)),
+        # Without a year: the last one that was, which may be today, or tomorrow where the page's clock is that of another place.
+        ("type: datetime, languages: en, tz: Europe/Berlin", "May 17, 14:20", datetime(2024, 5, 17, 14, 20, tzinfo=BERLIN)),
+        ("type: datetime, languages: en, tz: Europe/Berlin", "May 17, 23:50", datetime(2023, 5, 17, 23, 50, tzinfo=BERLIN)),
+        ("type: datetime, languages: en, tz: Europe/Berlin", "May 17, 2023 10:00", datetime(2023, 5, 17, 10, tzinfo=BERLIN)),
+        ("type: datetime, languages: en", "18 May 01:00", datetime(2024, 5, 18, 1)),
+        ("type: datetime, languages: en", "18 May 10:00", datetime(2023, 5, 18, 10)),
+        ("type: datetime, format: '%m-%d %H:%M', tz: Europe/Berlin", "05-17 10:00", datetime(2024, 5, 17, 10, tzinfo=BERLIN)),
+        ("type: datetime, format: '%m-%d %H:%M'", "12-31 23:59", datetime(2023, 12, 31, 23, 59)),
+        ("type: date, format: ['%d.%m.%Y', '%d %b']", "29 Feb", date(2024, 2, 29)),
+        ("type: date, format: '%d.%m.'", "18.05.", date(2024, 5, 18)),
+        ("type: date, format: '%d.%m.'", "19.05.", date(2023, 5, 19)),
     ],
 )  # fmt: skip
 def test_dates_in_words_and_in_several_formats(rule: str, text: str, value: Any) -> None:
@@ -63,6 +74,25 @@ def test_what_is_no_date_is_null_and_noted(text: str) -> None:
     assert found("type: date, format: ['%d.%m.%Y', '%Y']", "17 May")[1][0].endswith(
         "is not a date as '%d.%m.%Y' nor '%Y'"
     )
+
+
+@pytest.mark.parametrize(
+    ("now", "text", "hour"),
+    [
+        ("2024-03-31T03:00", "3 hours ago", "2024-03-31T00:00"),
+        ("2024-10-27T03:00", "2 hours ago", "2024-10-27T01:00"),
+        ("2024-03-31T03:00", "1 day ago", "2024-03-30T04:00"),
+        ("2024-10-27T03:00", "yesterday 02:30", "2024-10-26T00:30"),
+        ("2024-05-16T22:05", "10 minutes ago", "2024-05-16T21:55"),
+        ("2024-05-16T22:05", "yesterday 23:10", "2024-05-16T21:10"),
+    ],
+)
+def test_hours_are_hours_on_the_day_that_the_clock_is_changed(now: str, text: str, hour: str) -> None:
+    """All in UTC, of a page in Berlin."""
+    moment = datetime.fromisoformat(now).replace(tzinfo=UTC).timestamp()
+    rule = "fields: {d: {css: b, type: datetime, languages: en, tz: Europe/Berlin}}"
+    (record,) = read(rule, f"<b>{text}</b>", fetched=moment).records
+    assert record.fields["d"].astimezone(UTC).isoformat()[:16] == hour
 
 
 def test_a_day_that_begins_elsewhere_is_that_of_the_zone() -> None:

@@ -41,6 +41,41 @@ def test_a_page_that_comes_again_ends_them_and_says_so() -> None:
     assert end.notes == ("follow[0]: this page has the same as the one before it, so the pages end here",)
 
 
+def test_a_rule_that_begins_with_page_1_goes_on_from_there() -> None:
+    text = LIST.replace("{turn+1}", "{turn}")
+    own = read(text, items("a"), url="http://bbs.example/list/x/1?page=1")
+    assert (next_of(own).url[-6:], next_of(own).turn) == ("page=2", 2), "turn 1 would be the page itself"
+    assert own.notes == ("follow[0]: the first page turn would be this page itself, and is left out",)
+    first = next_of(read(text, items("a"), url="http://bbs.example/list/x/1"))
+    assert (first.url[-6:], first.turn) == ("page=1", 1)
+    again = read(text, items("a"), turn=1, inherited=first.inherited)
+    assert next_of(again).url.endswith("page=2"), "page 1 is the first page once more, and not the end"
+    assert read(text, items("a"), turn=2, inherited=next_of(again).inherited).links == []
+
+
+@pytest.mark.parametrize(
+    ("seed", "rule", "said"),
+    [
+        ("/l?page=1", "url: '/l?page={turn}'", "follow.url: the seed http://s.example/l?page=1 is at 1, and the first page turn leads to 1, not 2 (write {turn+1})"),
+        ("/l?page=1", "url: '/l?page={turn+2}'", "leads to 3, not 2 (write {turn+1})"),
+        ("/l/[3-4]", "url: 'http://s.example/l/{turn+1}'", "the seed http://s.example/l/3 is at 3, and the first page turn leads to 2, not 4"),
+        ("/l?start=1&q=x", "url: '/l?start={turn*20}&q={c}'", "leads to 20, not 21 (write {turn*20+1})"),
+        ("/l?page=0", "url: '/l?page={turn+1}'", "(write {turn})"),
+        ("/l', json: {p: 1, q: x}, x-: '", "url: /l, json: {q: x, p: '{turn}'}", "the first page turn asks for the same as a seed (write {turn+1} for {turn})"),
+        ("/l', json: {p: 1}, x-: '", "url: /l, json: {p: '{turn+1}'}", ""),
+        ("/l?page=1", "url: '/l?page={turn+1}'", ""),
+        ("/l?page=0", "url: '/l?page={turn}'", ""),
+        ("/l", "url: '/l?page={turn}'", ""),
+        ("/l?start=1", "url: '/l?start={turn*20+1}'", ""),
+    ],
+)  # fmt: skip
+def test_a_seed_that_the_turns_do_not_go_on_from(seed: str, rule: str, said: str) -> None:
+    seed = f"{{url: 'http://s.example{seed}'}}".replace(", x-: ''", "")
+    layer = f"match: ^/, records: li, fields: {{t: b}}, page: {{c: h1}}, follow: {{{rule}, to: a, pages: 0}}"
+    told = [str(one) for one in survey_text(f"site: s\nseeds: [{seed}]\nlayers: {{a: {{{layer}}}}}\n").problems]
+    assert [said in one for one in told] == [True] * bool(said), told
+
+
 def test_a_list_of_links_is_empty_without_links_and_a_list_in_fields_without_members() -> None:
     links = "follow: [{url: '/p?n={turn}', to: here, pages: 3}, {css: a, to: post}]"
     reading = read(links, "<a href=/post/1>1</a>", turn=2)

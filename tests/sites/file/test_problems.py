@@ -64,7 +64,7 @@ def test_errors_of_all_kinds_are_told_at_once_in_one_error() -> None:
         ("site: a\nschedule: {every: 0}\n" + LAYERS, "schedule: every must be longer than 0"),
         (
             "site: a\nschedule: {every: 1h, blackout: [{from: 25:00, to: 6:00}]}\n" + LAYERS,
-            "f.yaml:2:41: schedule.blackout[0].from: '25:00'",
+            "f.yaml:2:41: schedule.blackout[0].from: '25:00' cannot stand here (use a time of the day, as 06:00 or 22:30)",
         ),
         ("site: a\nschedule: {every: 1h, blackout: [{from: 1:00, to: 6:00, days: sunday}]}\n" + LAYERS, "sun"),
         ("site: a\nschedule: {every: 1h, overlap: reseeds}\n" + LAYERS, "(did you mean reseed?)"),

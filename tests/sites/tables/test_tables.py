@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -182,3 +183,20 @@ def test_steps_that_clean_texts_leave_the_type_of_a_column_alone() -> None:
     )
     types = {column.name: column.type for column in tables(site)[0].columns if column.name in fields}
     assert types == {"count": "int", "parts": "json", "joined": "text", "both": "date", "again": "json"}
+
+
+def test_records_that_others_of_their_page_replace_are_counted() -> None:
+    site = Rows(
+        load_text(
+            "site: s\nseeds: http://s.example/\nlayers: {a: {records: li, fields: {id: b, n: i, c: {each: u, fields: {x: a, y: p}}}}}\n"
+            "store: {a: {key: [id], children: {c: {key: [x]}}}}\n"
+        )[0]
+    )
+
+    def lost(*fields: dict[str, Any]) -> dict[str, int]:
+        return site.overwritten("a", [Record("a", one) for one in fields])
+
+    nested = {"id": 2, "n": "y", "c": [{"x": 1, "y": 1}, {"x": 1, "y": 2}, {"x": 1, "y": 2}]}
+    assert lost({"id": 1, "n": "x"}, {"id": 1, "n": "x"}, {"id": 2, "n": "x"}) == {}, "the same twice is no loss"
+    assert lost({"id": 1, "n": "x"}, {"id": 1, "n": "y"}, nested) == {"a": 1, "a.c": 1}
+    assert site.overwritten("b", [Record("b", {"id": 1})]) == {}

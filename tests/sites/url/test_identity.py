@@ -124,11 +124,15 @@ def test_a_rewrite_that_takes_too_long_leaves_the_url(caplog: pytest.LogCaptureF
         ("<!-- <link rel=canonical href=/p/7> --><link rel=canonical href=''>", {}, "http://a.example/x?sid=1"),
         ("<body><link rel=canonical href=/p/7>", {}, "http://a.example/x?sid=1"),
         ("<link rel=canonical href='javascript:x'><link rel=next href=/canonical>", {}, "http://a.example/x?sid=1"),
+        # On some sites all pages name the front page, or the list that leads to them.
+        ("<link rel=canonical href=/>", {}, "http://a.example/x?sid=1"),
+        ("<link rel=canonical href=/list/7>", {}, "http://a.example/x?sid=1"),
+        ("<link rel=canonical href=/?id=7>", {}, "http://a.example/?id=7"),
     ],
 )
 def test_the_url_that_a_page_names_as_its_own(head: str, headers: dict[str, str], own: str) -> None:
     (site,) = load_text(
-        "site: a\nseeds: http://a.example/\nidentity: {canonical: true}\nlayers: {p: {}, q: {identity: all}}\n"
+        "site: a\nseeds: http://a.example/\nidentity: {canonical: true}\nlayers: {p: {match: ^/x}, q: {identity: all}, list: {match: ^/list}}\n"
     )
     page = Response("http://a.example/x?sid=1", 200, headers, f"<html><head>{head}</head><body>".encode())
     compiled = compile_site(site)

@@ -20,6 +20,7 @@ from gossamer.cli.run.report import CrawlReport, run_fleet
 from gossamer.errors import UnknownGroup
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import EndState, Token
+from gossamer.settings import BY_NAME, shown_value
 from gossamer.status.overview import hasty
 from gossamer.status.progress import Progress, read_progress
 
@@ -92,6 +93,7 @@ def crawl(
     [name] = names
     # Here, not above: Scrapy takes a moment to load, and the page of commands needs only this function's name.
     from gossamer.scrapy.process.run import look_up
+    from gossamer.scrapy.spider_file import planned
 
     found = look_up(name, arguments, {**chosen, **files})
     found.check_feeds()
@@ -99,6 +101,7 @@ def crawl(
     with ValkeyFrontier.open(hasty(found.ours)) as frontier:
         if fresh:
             drop_crawl(frontier, [found.group], yes)
+        arguments = {**planned(frontier, found.group), **arguments}
         then = begin(frontier, found, arguments, resume)
         if then is None:
             return
@@ -175,7 +178,8 @@ def command(name: str, arguments: dict[str, str], settings: dict[str, Any], more
     """One worker. `-P`: what lies in the working directory must not stand in for modules of the same name."""
     words = [sys.executable, "-P", "-m", "gossamer", "work", name]
     words += [word for pair in arguments.items() for word in ("-a", "=".join(pair))]
-    words += [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+    kept = {name: value for name, value in settings.items() if name not in BY_NAME or not BY_NAME[name].secret}
+    words += [word for name, value in kept.items() for word in ("-s", f"{name}={value}")]
     return [*words, *more]
 
 
@@ -220,7 +224,8 @@ def _words(
 ) -> list[str]:
     """The options of this command that its continuation needs as well."""
     words = [word for value in argument or () for word in ("-a", value)]
-    words += [word for value in given or () for word in ("-s", value)]
+    pairs = [value.partition("=") for value in given or ()]
+    words += [word for name, _, value in pairs for word in ("-s", f"{name}={shown_value(name, value)}")]
     words += _outputs(overwrite, added)
     named = {"--project": project, "--log": log, "--url": where.url, "--crawl": where.crawl}
     return words + [word for option, value in named.items() if value for word in (option, str(value))]

@@ -5,25 +5,27 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
 import typer
 
 from gossamer.cli import output, params
+from gossamer.cli.run.embedded_planner import planning
 from gossamer.cli.run.fields import FieldCounts
 from gossamer.cli.run.fresh import drop_crawl
 from gossamer.cli.run.logs import MOST_WORKERS, cores
 from gossamer.cli.run.report import CrawlReport, run_fleet, title_of
 from gossamer.cli.run.seeds import SeedCounts
-from gossamer.cli.site.site import user as user
 from gossamer.engine.sites.files import digest
+from gossamer.frontier import audit
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model.reply import LOGIN_FAILED, PAGES_FULL, Counts
 from gossamer.registry import Registry
 from gossamer.registry.folder import SUFFIXES, texts_of
 from gossamer.registry.site_text import SiteText
-from gossamer.settings import Settings
+from gossamer.settings import BY_NAME, Settings, shown_value
 from gossamer.sites.check.grant import check_grant
 from gossamer.sites.file.grant import grant_of
 from gossamer.sites.file.load import LoadedSite, sound, survey
@@ -97,13 +99,13 @@ def crawl_loaded(
 ) -> CrawlReport | None:
     """Push the texts that have changed, begin rounds of the sites where none is open, and crawl until all of them are drained. None
     if there is nothing to do."""
-    found = [one for one in found if one.site.active]
+    found = [one for one in found if one.site.is_served]
     grant = grant_of(settings, local=True, files=asked.paths)
     if wrong := [problem for one in found for problem in check_grant(one.site, one.spot, grant)]:
         raise SiteErrors(wrong)
     sites = [one.site for one in found]
     if not sites:
-        raise typer.BadParameter("none of these sites is active")
+        raise typer.BadParameter("none of these sites is active, or their weight is 0")
     _check_layer(sites, asked.layer)
     number = asked.workers or min(MOST_WORKERS, cores())
     with ValkeyFrontier.open(hasty(settings)) as frontier:
@@ -111,23 +113,28 @@ def crawl_loaded(
             drop_crawl(frontier, [site.site for site in sites], asked.yes)
         if wrong := Registry(frontier).unknown_targets(found):
             raise SiteErrors(wrong)
-        Registry(frontier).push_all(texts, who=user(None))
-        groups = _begin(frontier, sites, asked)
+        for problem in Registry(frontier).clashes(found):
+            output.write_notice(str(problem))
+        who = audit.author(settings)
+        Registry(frontier).push_all(texts, who=who)
+        groups = _begin(frontier, sites, asked, who)
         if not groups:
             return None
         seeds = SeedCounts(frontier, groups, asked.resume)
         fields = FieldCounts(frontier, [site for site in sites if site.site in groups])
         then = {name: read_progress_of(frontier, [name]) for name in groups}
         local = [digest(one.text) for one in texts]
-        commands = [_command(groups, asked, given, local, grant.code) for _ in range(number)]
-        report = run_fleet(frontier, settings, commands, asked.log, then)
+        commands = [site_command(groups, asked, given, local, grant.code) for _ in range(number)]
+        # With one layer alone, only its workers know when a round is over.
+        with planning(settings) if asked.repeat and not asked.layer else nullcontext():
+            report = run_fleet(frontier, settings, commands, asked.log, then)
         seeds.read(frontier)
         fields.read(frontier)
         report.seeds, report.fields = seeds, fields
         return report
 
 
-def _begin(frontier: ValkeyFrontier, sites: list[SiteSpec], asked: CrawlOptions) -> list[str]:
+def _begin(frontier: ValkeyFrontier, sites: list[SiteSpec], asked: CrawlOptions, who: str) -> list[str]:
     """The sites that there is something to do for; where the last round is over a new one begins. Says why there is nothing."""
     counts = frontier.counts()
     rows = {row.group: row for row in counts.groups}
@@ -148,7 +155,7 @@ def _begin(frontier: ValkeyFrontier, sites: list[SiteSpec], asked: CrawlOptions)
                         f"round {rows[name].round}, or begin the next round, which takes them, without --resume"
                     )
                 continue
-            number = frontier.new_round(name, rows[name].round + 1, trigger="crawl", who=user(None))
+            number = frontier.new_round(name, rows[name].round + 1, trigger="crawl", who=who)
             if len(sites) <= SHOWN:
                 output.write_notice(f"round {number} of {name} begins{_remembered(site)}")
         todo.append(name)
@@ -183,9 +190,10 @@ def _check_layer(sites: list[SiteSpec], layer: str) -> None:
             raise typer.BadParameter(f"the site {site.site} has no layer {layer}; it has {', '.join(site.layers)}")
 
 
-def _command(
+def site_command(
     names: list[str], asked: CrawlOptions, given: dict[str, str], local: list[str], code: Sequence[Path]
 ) -> list[str]:
+    """One worker."""
     words = [sys.executable, "-P", "-m", "gossamer", "work", "--sites", ",".join(names), "--all-stages"]
     words += ["--repeat"] if asked.repeat else ["--drained"]
     if asked.layer:
@@ -196,7 +204,9 @@ def _command(
     for folder in code:
         words += ["--code", str(folder)]
     for name, value in given.items():
-        words += ["-s", f"{name}={value}"]
+        # What is secret and no worker needs would be seen in the list of processes.
+        if name not in BY_NAME or not BY_NAME[name].secret:
+            words += ["-s", f"{name}={value}"]
     return words
 
 
@@ -230,5 +240,5 @@ def crawl_again(asked: CrawlOptions, given: dict[str, str]) -> str:
     words = ["gossamer", "crawl", *map(str, asked.paths), "--resume"]
     words += [word for value in asked.param for word in (params.OPTION, value)]
     words += ["--layer", asked.layer] if asked.layer else []
-    words += [word for name, value in given.items() for word in ("-s", f"{name}={value}")]
+    words += [word for name, value in given.items() for word in ("-s", f"{name}={shown_value(name, value)}")]
     return shlex.join(words)

@@ -1,4 +1,5 @@
-"""The fields of a crawl of sites that found nothing, or nothing of their type: rows full of nulls must not look like success."""
+"""The fields of a crawl of sites that found nothing, or nothing of their type, and records that are lost to others: rows full of nulls,
+or too few of them, must not look like success."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any
 
 from gossamer.cli import output
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model.counter_names import EMPTY, PAGES_READ, UNREADABLE
+from gossamer.model.counter_names import EMPTY, OVERWRITTEN, PAGES_READ, UNLINKED, UNREADABLE
 from gossamer.sites.format import FieldRule, SiteSpec
 from gossamer.sites.format.selector import is_helper
 
@@ -23,6 +24,8 @@ class FieldCounts:
         self._before = self._counters(frontier)
         self._nowhere: dict[str, dict[str, int]] = {}
         self._unreadable: dict[str, dict[str, int]] = {}
+        self._overwritten: dict[str, dict[str, int]] = {}
+        self._unlinked: dict[str, dict[str, int]] = {}
 
     def _counters(self, frontier: ValkeyFrontier) -> dict[str, Mapping[str, float]]:
         return {row.group: row.counters for row in frontier.counts().groups if row.group in self._sites}
@@ -33,6 +36,8 @@ class FieldCounts:
             before = self._before.get(group, {})
             grown = {name: many for name, value in after.items() if (many := round(value - before.get(name, 0))) > 0}
             self._unreadable[group] = _with(grown, UNREADABLE)
+            self._overwritten[group] = _with(grown, OVERWRITTEN)
+            self._unlinked[group] = _with(grown, UNLINKED)
             read = _with(grown, PAGES_READ)
             self._nowhere[group] = {
                 name: many
@@ -42,7 +47,12 @@ class FieldCounts:
 
     def figures(self, group: str) -> dict[str, Any]:
         """One group's, for JSON: fields and on how many pages."""
-        return {"found_nowhere": self._nowhere.get(group, {}), "unreadable": self._unreadable.get(group, {})}
+        return {
+            "found_nowhere": self._nowhere.get(group, {}),
+            "unreadable": self._unreadable.get(group, {}),
+            "overwritten": self._overwritten.get(group, {}),
+            "unlinked": self._unlinked.get(group, {}),
+        }
 
     def report(self) -> None:
         """Say which fields are empty in all rows, and which in some although the page has something."""
@@ -55,6 +65,16 @@ class FieldCounts:
                 pages = output.counted(many, "page")
                 output.write_notice(
                     f"{group}: {name} could not be converted to its type on {pages}; look at one: gossamer site try URL"
+                )
+            for name, many in sorted(self._unlinked.get(group, {}).items()):
+                pages = output.counted(many, "page")
+                output.write_notice(
+                    f"{group}: {name} left out links on {pages}, where a {{name}} of it is empty; look at one: gossamer site try URL"
+                )
+            for name, many in sorted(self._overwritten.get(group, {}).items()):
+                records = output.counted(many, "record")
+                output.write_notice(
+                    f"{group}: {records} of {name} are lost to others of their page, with the same key; name more fields in its key"
                 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 from pathlib import Path
@@ -70,6 +71,7 @@ def work(
     and those that are pushed later, and begins their rounds when they are due; pages of sites with `engine: scrapy` come
     through the Scrapy project here. Start as many as you like, on as many machines; `gossamer crawl` starts several on this
     one. Logs go to standard error. Ctrl-C or SIGTERM ends it cleanly, the second one at once: then its pages go to
+    others. A spider gets the arguments that a spider file of the crawl has for it (`gossamer spider push`), unless -a gives
     others.
     """
     shutdown.after_main()
@@ -102,13 +104,26 @@ def work(
         GOSSAMER_MODE="forever" if forever else "",
     )
     arguments = spider.pairs(argument, "-a")
+    here = Path.cwd()
     spider.enter(project)
     # Here, not above: Scrapy takes a moment to load, and the page of commands needs only this function's name.
     from gossamer.scrapy.process.run import run
+    from gossamer.scrapy.spider_file import AGAIN
 
     ended = run(name, arguments, {**chosen, **spider.feeds(overwrite, added)})
     if ended.signal == signal.SIGINT:
         raise typer.Exit(exit_codes.INTERRUPTED)
+    if ended.reason == AGAIN and not ended.signal:
+        _begin_again(here)
+
+
+def _begin_again(folder: Path) -> None:
+    """Run this command anew in the same process: Scrapy makes a spider with its arguments once."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.chdir(folder)
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "gossamer", *sys.argv[1:]])
 
 
 def _serve(given: dict[str, str], job: NativeJob) -> None:

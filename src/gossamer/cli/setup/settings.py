@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gossamer.cli import options, output
-from gossamer.settings import SETTINGS, concealed
+from gossamer.settings import SETTINGS
 
 app = options.Noun()
 
@@ -17,7 +17,7 @@ def settings(json: options.Json = False, where: options.Where = options.HERE) ->
     directory or, if it has none, in the nearest folder up to that of scrapy.cfg, the default. Passwords in URLs are not shown.
     """
     loaded = where.settings()
-    rows = [(s.name, concealed(loaded[s.name]), loaded.source(s.name), s.help) for s in SETTINGS]
+    rows = [(s.name, s.shown(loaded[s.name]), loaded.source(s.name), s.help) for s in SETTINGS]
     columns = ("name", "value", "source", "help")
     if json:
         output.write_json([dict(zip(columns, row, strict=True)) for row in rows])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,13 +12,14 @@ import typer
 from gossamer.cli import options, output, params, progress
 from gossamer.cli.options import argument, flag, option
 from gossamer.cli.site.check import check, schema
+from gossamer.cli.site.log import log
+from gossamer.cli.site.overview import STATES, list_tasks
 from gossamer.cli.site.reconcile import reconcile
-from gossamer.cli.site.rounds import list_rounds
+from gossamer.cli.site.removal import few, remove
 from gossamer.cli.site.test import replay
 from gossamer.cli.site.try_ import try_
 from gossamer.cli.timestamp import moment
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import DocumentInfo
 from gossamer.registry import PushResult, Registry, StoredSiteFile
 from gossamer.registry.folder import dump as dump_folder
 from gossamer.registry.folder import texts_of
@@ -30,6 +30,8 @@ from gossamer.sites.file.load import sound, survey
 app = options.Noun("The site files of a crawl, with their versions.")
 Name = Annotated[str, argument("NAME", "The file's name without .yaml, or that of a site in it.")]
 Note = Annotated[str, option("--note", "TEXT", "Why; shown in the history.")]
+LATELY = 86400.0
+"""Seconds for which somebody who pushes over another's version is told of it."""
 Who = Annotated[str | None, option("--who", "NAME", "Who changes it, instead of user@host.")]
 
 app.command()(check)
@@ -43,23 +45,46 @@ def push(
     param: params.Given = None,
     note: Note = "",
     who: Who = None,
+    expect: Annotated[
+        int | None,
+        option(
+            "--expect", "N", "Push only if the crawl's file has version N (0: none): the one that you changed.", min=0
+        ),
+    ] = None,
     json: options.Json = False,
     where: options.Where = options.HERE,
 ) -> None:
     """Check site files and keep them in the crawl.
 
     They are for all its workers; those that run serve them within seconds. All files are checked first: if anything is
-    wrong with any of them, nothing is changed. A file that is kept already, word for word, gets no new version. With
-    --param, or where it needs other files, it is kept written out, without its comments.
+    wrong with any of them, nothing is changed; what is doubtful but can be used is a warning. A file that is kept already, word for word, gets no new version. With
+    --param, or where it needs other files, it is kept written out, without its comments. Of two who push one file at the
+    same moment, one wins and the other is told; with --expect, so is one who changed an older version.
     """
     values = params.values(param)
-    found = sound(survey(files, values))
+    surveyed = survey(files, values)
+    found = sound(surveyed)
     settings = where.settings()
     with ValkeyFrontier.open(settings) as frontier:
         registry = Registry(frontier)
-        pushed = registry.push_all(texts_of(found, values), who=user(who), note=note)
-        unknown = registry.unknown_targets(found)
+        texts, author = texts_of(found, values), where.who(who)
+        if expect is not None and len(texts) != 1:
+            raise typer.BadParameter(f"--expect is for one file; these are {len(texts)}")
+        pushed = registry.push_all(texts, who=author, note=note, expected=expect)
+        for one in pushed:
+            if one.changed:
+                where.log(frontier, "push", f"site {one.name}", _version(one, note), author)
+        unknown, clashes = registry.unknown_targets(found), registry.clashes(found)
     _tell(pushed, json)
+    for one in pushed:
+        if one.changed and one.former and one.former.who != author and time.time() - one.former.at < LATELY:
+            ago = progress.duration(max(0.0, time.time() - one.former.at))
+            output.write_notice(
+                f"{one.name}: version {one.former.version}, which this replaces, was pushed by {one.former.who} {ago} ago; "
+                f"`gossamer site diff {one.name}` shows what is different"
+            )
+    for doubtful in dict.fromkeys([*surveyed.problems, *clashes]):
+        output.write_notice(str(doubtful))
     for problem in unknown:
         output.write_notice(f"{problem}; workers serve the site when it is pushed")
     grant = grant_of(settings, local=False)
@@ -72,32 +97,36 @@ def push(
 
 @app.command("list")
 def list_(
-    removed: Annotated[bool, flag("--removed", "Also those that were removed.")] = False,
-    rounds: Annotated[
-        bool, flag("--rounds", "List the sites instead: state, last and next round, what waits, by depth.")
-    ] = False,
+    state: Annotated[
+        list[str] | None,
+        option("--state", "WORD", f"Only those that are {', '.join(STATES[:-1])} or {STATES[-1]}. May be repeated."),
+    ] = None,
+    files: Annotated[bool, flag("--files", "List the site files instead, with their versions and sites.")] = False,
+    removed: Annotated[bool, flag("--removed", "With --files: also those that were removed.")] = False,
     json: options.Json = False,
     where: options.Where = options.HERE,
 ) -> None:
-    """List the site files with their versions and sites.
+    """List all sites and planned spiders: one row for each.
 
-    With --rounds, one row for each site: its state (new, running, ending, waiting for its next round, full, paused), its last
-    round and whether that is late, when the next one begins or what it waits for, how many requests wait and are in
+    Its state (new: no worker has served it yet; running, ending, waiting for its next round, draining, full, paused) and whether
+    its round is late, when that began and how long it took, when the next one begins or what it waits for, how many requests wait and are in
     progress, and how many wait at each depth.
     """
-    if rounds:
-        list_rounds(where, json)
+    if not (files or removed):
+        list_tasks(where, state or (), json)
         return
+    if state:
+        raise typer.BadParameter("--state is for the list of sites; leave --files out")
     with where.find() as frontier:
-        files = Registry(frontier).files(removed=removed)
+        filed = Registry(frontier).files(removed=removed)
     if json:
-        output.write_json([_filed(x) for x in files])
+        output.write_json([_filed(x) for x in filed])
         return
     output.write_table(
         ("file", "version", "sites", "changed", "who", "note", "state"),
         [
-            (x.info.name, x.info.version, _few(x.sites), moment(x.info.at), x.info.who, x.info.note, _state(x))
-            for x in files
+            (x.info.name, x.info.version, few(x.sites), moment(x.info.at), x.info.who, x.info.note, _state(x))
+            for x in filed
         ],
     )
 
@@ -164,7 +193,8 @@ def rollback(
 ) -> None:
     """Make an older version the newest; also of a removed file."""
     with where.find() as frontier:
-        pushed = Registry(frontier).rollback(name, version, who=user(who), note=note)
+        pushed = Registry(frontier).rollback(name, version, who=where.who(who), note=note)
+        where.log(frontier, "rollback", f"site {pushed.name}", f"to version {version}: {_version(pushed, note)}", who)
     _tell([pushed], json)
 
 
@@ -194,7 +224,7 @@ def restore(
     """Push all site files of a folder. Files of the crawl that are not in it stay."""
     if not folder.is_dir():
         raise typer.BadParameter(f"{folder} is not a folder; `gossamer site push` takes a single file")
-    push([folder], None, note, who, json, where=where)
+    push([folder], None, note, who, None, json, where=where)
 
 
 @app.command()
@@ -205,6 +235,7 @@ def pause(name: Name, reason: options.Reason = "paused", where: options.Where = 
     """
     with where.find() as frontier:
         for site in Registry(frontier).pause(name, reason or "paused"):
+            where.log(frontier, "pause", f"site {site}", reason)
             output.write_line(f"site {site} is paused: {reason or 'paused'}")
 
 
@@ -213,66 +244,30 @@ def resume(name: Name, where: options.Where = options.HERE) -> None:
     """Undo a pause of a site, or of all sites of a file."""
     with where.find() as frontier:
         for site, waiting in Registry(frontier).resume(name).items():
+            where.log(frontier, "resume", f"site {site}")
             output.write_line(f"site {site} {'still waits: ' + waiting if waiting else 'goes on'}")
 
 
-@app.command()
-def remove(
-    name: Name,
-    drop: Annotated[bool, flag("--drop", "Also drop what is queued, failed and remembered.")] = False,
-    note: Note = "",
-    who: Who = None,
-    yes: options.Yes = False,
-    json: options.Json = False,
-    where: options.Where = options.HERE,
-) -> None:
-    """Take a site file out of the crawl.
-
-    Its sites are not served any more. What is queued stays and waits for the file to be pushed again; with --drop it
-    goes, with dead letters, items, counters, memories and rounds, in small steps: broken off, it is finished by calling
-    it again. `gossamer site rollback` brings the file back in either case.
-    """
-    with where.find() as frontier:
-        registry = Registry(frontier)
-        info = registry.find(name, removed=True)
-        options.confirm(f"Remove the site file {info.name}{_held(frontier, registry, info) if drop else ''}?", yes)
-        sites = registry.remove(info.name, who=user(who), note=note)
-        dropped = progress.drop(None, *(registry.drop(site) for site in sites)) if drop else 0
-    if json:
-        output.write_json({"file": info.name, "sites": list(sites), "dropped": dropped if drop else None})
-        return
-    output.write_line(f"{info.name} is removed: {_few(sites)}")
-    if drop:
-        output.write_line(f"with it went {dropped:,} requests and dead letters")
-
-
+app.command()(remove)
+app.command()(log)
 app.command()(reconcile)
 app.command()(schema)
 
 
-def _held(frontier: ValkeyFrontier, registry: Registry, info: DocumentInfo) -> str:
-    rows = {row.group: row for row in frontier.counts().groups}
-    held = [rows[site] for site in registry.last_sites(info) if site in rows]
-    open_, dead = sum(row.open for row in held), sum(row.dead for row in held)
-    return f" and drop {output.counted(open_, 'open request')} and {output.counted(dead, 'dead letter')}"
-
-
 def _tell(pushed: list[PushResult], json: bool) -> None:
     if json:
-        output.write_json([x._asdict() for x in pushed])
+        output.write_json([{**x._asdict(), "former": x.former and x.former._asdict()} for x in pushed])
         return
     for x in pushed:
-        output.write_line(f"{x.name}: version {x.version}{'' if x.changed else ', unchanged'}: {_few(x.sites)}")
+        output.write_line(f"{x.name}: version {x.version}{'' if x.changed else ', unchanged'}: {few(x.sites)}")
+
+
+def _version(pushed: PushResult, note: str) -> str:
+    return f"version {pushed.version}" + (f": {note}" if note else "")
 
 
 def _filed(filed: StoredSiteFile) -> dict[str, Any]:
     return {**filed.info._asdict(), "sites": list(filed.sites), "problem": filed.problem, "paused": filed.paused}
-
-
-def _few(names: tuple[str, ...]) -> str:
-    if not names:
-        return "no sites"
-    return " ".join(names) if len(names) <= 3 else f"{len(names):,} sites, {names[0]} to {names[-1]}"
 
 
 def _state(filed: StoredSiteFile) -> str:
@@ -285,14 +280,3 @@ def _state(filed: StoredSiteFile) -> str:
         return ""
     of = "" if len(filed.paused) == len(filed.sites) else f"{len(filed.paused)} of {len(filed.sites)} sites: "
     return of + ", ".join(reasons)
-
-
-def user(given: str | None) -> str:
-    """Who changes something: as given, or else who runs the command."""
-    if given is not None:
-        return given
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError):
-        name = "unknown"
-    return f"{name}@{socket.gethostname()}"

@@ -127,6 +127,8 @@ def replay(
     with where.find() as frontier:
         chosen = _chosen(frontier, ids, every, group, reason, lane)
         done = _change("replaying", chosen, Replay(frontier, _priority_adjust()))
+        if done:
+            where.log(frontier, "replay", _about(group, lane, reason), output.counted(done, "dead letter"))
     left = len(chosen) - done
     output.write_answer(
         json, {"replayed": done, "left": left}, f"{output.counted_are(done, 'dead letter')} queued again"
@@ -153,7 +155,15 @@ def drop(
         if chosen:
             options.confirm(f"Drop {output.counted(len(chosen), 'dead letter')} for good?", yes)
         done = _change("dropping", chosen, frontier.drop_dead)
+        if done:
+            where.log(frontier, "drop", _about(group, lane, reason), output.counted(done, "dead letter"))
     output.write_answer(json, {"dropped": done}, f"{output.counted(done, 'dead letter')} dropped")
+
+
+def _about(group: str, lane: str, reason: str) -> str:
+    """What was chosen, for the log."""
+    named = {"group": group, "lane": lane, "reason": reason}
+    return " ".join(["dead letters", *(f"{name} {value}" for name, value in named.items() if value)])
 
 
 def _chosen(

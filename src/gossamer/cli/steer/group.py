@@ -7,6 +7,7 @@ from typing import Annotated
 from gossamer.cli import options, output, progress
 from gossamer.cli.options import argument
 from gossamer.frontier.snapshot import line
+from gossamer.registry import Registry
 from gossamer.status.overview import counts_of
 
 app = options.Noun("The groups of a crawl: a spider or a site each.")
@@ -48,6 +49,7 @@ def pause(group: Name, reason: options.Reason = "paused", where: options.Where =
     """
     with where.find() as frontier:
         frontier.pause(group=group, reason=reason)
+        where.log(frontier, "pause", f"group {group}", reason)
     output.write_line(f"group {group} is paused: {reason or 'paused'}")
 
 
@@ -59,6 +61,7 @@ def resume(group: Name, where: options.Where = options.HERE) -> None:
     """
     with where.find() as frontier:
         frontier.resume(group=group)
+        where.log(frontier, "resume", f"group {group}")
         [row] = frontier.counts(group).groups
     output.write_line(f"group {group} {'still waits: ' + row.paused if row.paused else 'goes on'}")
 
@@ -71,13 +74,20 @@ def drop(
 
     Its queues, dead letters, items, counters, seen memories, rounds and policy go, in small steps; what its producers
     pushed and no worker has taken stays. Pages in progress end first, so workers should run or their leases
-    expire meanwhile. Broken off, it is finished by calling it again.
+    expire meanwhile. Broken off, it is finished by calling it again. A site stays in the crawl: `gossamer round new` crawls it from its
+    beginning, `gossamer site remove --drop` takes it out.
     """
     with where.find() as frontier:
         [row] = counts_of(frontier, group).groups
         question = f"Drop group {group}: {row.open:,} open, {output.counted(row.items_waiting, 'item')}, {output.counted(row.dead, 'dead letter')}?"
         options.confirm(question, yes)
         dropped = progress.drop(row.open + row.dead, frontier.drop_group(group))
+        where.log(frontier, "drop", f"group {group}", f"{dropped:,} requests and dead letters")
+        if Registry(frontier).has_site(group):
+            output.write_notice(
+                f"the site {group} is still in the crawl: `gossamer round new {group}` crawls it from its beginning, "
+                f"`gossamer site remove {group}` takes it out"
+            )
     output.write_answer(
         json,
         {"group": group, "dropped": dropped},

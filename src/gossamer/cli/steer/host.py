@@ -54,6 +54,7 @@ def block(
         raise typer.BadParameter("a block of no length; to end one use `gossamer host unblock`")
     with where.find() as frontier:
         frontier.block(host, lasting, reason)
+        where.log(frontier, "block", f"host {host}", f"for {duration(lasting)}: {reason}")
     output.write_line(f"host {host} is blocked for {duration(lasting)}: {reason}")
 
 
@@ -62,6 +63,7 @@ def unblock(host: Name, where: options.Where = options.HERE) -> None:
     """End a block now, set by a worker or by hand."""
     with where.find() as frontier:
         frontier.block(host, 0)
+        where.log(frontier, "unblock", f"host {host}")
     output.write_line(f"host {host} is not blocked")
 
 
@@ -91,6 +93,8 @@ def slow(
         frontier.set_host(host, None if default else host_policy_from({**now.policy, **changes}))
         if default:
             frontier.set_crawl_delay(host, 0)
+        said = ", ".join(f"{name} {value}" for name, value in changes.items() if name != "crawl_delay")
+        where.log(frontier, "set", f"host {host}", said or "as any other")
         [now] = status.hosts(frontier, [host])
     if json:
         output.write_json(_plain(now))
@@ -105,6 +109,7 @@ def pause(host: Name, reason: options.Reason = "paused", where: options.Where = 
     """Lease nothing from a host until it is resumed."""
     with where.find() as frontier:
         frontier.pause(host=host, reason=reason)
+        where.log(frontier, "pause", f"host {host}", reason)
     output.write_line(f"host {host} is paused: {reason or 'paused'}")
 
 
@@ -113,6 +118,7 @@ def resume(host: Name, where: options.Where = options.HERE) -> None:
     """Undo a pause of a host. A block stays; see `gossamer host unblock`."""
     with where.find() as frontier:
         frontier.resume(host=host)
+        where.log(frontier, "resume", f"host {host}")
     output.write_line(f"host {host} goes on")
 
 

@@ -62,6 +62,7 @@ def pause(lane: Name, reason: options.Reason = "paused", where: options.Where = 
     """
     with where.find() as frontier:
         frontier.pause(lane=lane, reason=reason)
+        where.log(frontier, "pause", f"lane {lane}", reason)
     output.write_line(f"lane {lane} is paused: {reason or 'paused'}")
 
 
@@ -70,6 +71,7 @@ def resume(lane: Name, where: options.Where = options.HERE) -> None:
     """Undo a pause of a lane."""
     with where.find() as frontier:
         frontier.resume(lane=lane)
+        where.log(frontier, "resume", f"lane {lane}")
     output.write_line(f"lane {lane} goes on")
 
 
@@ -106,11 +108,9 @@ def set_(
     with where.find() as frontier:
         fields = {**_policy(frontier.counts(group), lane), **changes}
         frontier.define(group, {name: line.lane_policy_from(fields)})
-    output.write_answer(
-        json,
-        {"lane": lane, "policy": fields},
-        f"lane {lane}: " + ", ".join(f"{name} {value}" for name, value in changes.items()),
-    )
+        said = ", ".join(f"{name} {value}" for name, value in changes.items())
+        where.log(frontier, "set", f"lane {lane}", said)
+    output.write_answer(json, {"lane": lane, "policy": fields}, f"lane {lane}: {said}")
 
 
 @app.command()
@@ -127,6 +127,7 @@ def drop(lane: Name, yes: options.Yes = False, json: options.Json = False, where
         row = next(each for each in counts.lanes if each.lane == lane)
         options.confirm(f"Drop lane {lane} with {output.counted(row.waiting, 'request')}?", yes)
         dropped = progress.drop(row.waiting + row.leased, frontier.drop_lane(lane))
+        where.log(frontier, "drop", f"lane {lane}", output.counted(dropped, "request"))
     output.write_answer(
         json,
         {"lane": lane, "dropped": dropped},

@@ -17,10 +17,12 @@ from gossamer.errors import DecodingError, EncodingError, SiteError, UnknownLane
 from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, PageInfo, PageState, Request
+from gossamer.model.page import PageRequest
 from gossamer.registry import KIND, Registry
-from gossamer.sites.compile import compile_site
+from gossamer.sites.compile import CompiledSite, compile_site
 from gossamer.sites.file.environment import variables
 from gossamer.sites.file.load import survey_texts
+from gossamer.sites.plan import AGAIN
 from gossamer.status.why import reasons
 
 app = options.Noun("Single pages: their records, and when they are due.")
@@ -164,7 +166,9 @@ def list_(
 def _places(frontier: ValkeyFrontier, url: str, wanted: str) -> list[Place]:
     files = Registry(frontier).files()
     texts = [(frontier.document(KIND, each.info.name).text, each.info.name) for each in files if not each.problem]
-    places = []
+    places: list[Place] = []
+    known: list[Place] = []
+    lanes = [row.lane for row in frontier.counts().lanes]
     for one in survey_texts(texts, {}).sites if texts else ():
         if wanted in ("", one.site.site):
             # Variables need not be set here: URLs do not depend on them.
@@ -173,9 +177,30 @@ def _places(frontier: ValkeyFrontier, url: str, wanted: str) -> list[Place]:
                 link = compiled.link(url, found[0])._replace(always=True)
                 request = pack(link, f"{compiled.name}.{link.layer}")
                 places.append(Place(compiled.name, found[0], compiled.fingerprint(found[0], url), request))
+            else:
+                known += _led_to(frontier, compiled, url, lanes)
+    places = places or known
     if not places:
         raise SiteError(f"No layer of {f'the site {wanted}' if wanted else 'the sites of this crawl'} matches {url}.")
     return places
+
+
+def _led_to(frontier: ValkeyFrontier, compiled: CompiledSite, url: str, lanes: list[str]) -> Iterator[Place]:
+    """The layers that know a page which none matches: `follow: {to: …}` led to it, or the layer is gone from the file."""
+    for lane in lanes:
+        site, _, name = lane.rpartition(".")
+        if site != compiled.name:
+            continue
+        layer = name.removeprefix(AGAIN)
+        if layer in compiled.layers:
+            link = compiled.link(url, layer)
+        else:
+            link = PageRequest(url, layer=layer, fingerprint=compiled.fingerprint(layer, url))
+        request = pack(link._replace(always=True), lane)
+        place = Place(site, name, request.fingerprint, request)
+        seen, page = _known(frontier, place)
+        if seen or page is not None or frontier.locate(lane, request.host, request.fingerprint).state:
+            yield place
 
 
 def _known(frontier: ValkeyFrontier, place: Place) -> tuple[bool, PageInfo | None]:

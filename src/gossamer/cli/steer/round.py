@@ -7,11 +7,11 @@ from typing import Annotated
 from gossamer.cli import options, output
 from gossamer.cli.options import argument, flag, option
 from gossamer.cli.progress import duration
-from gossamer.cli.site.site import user
 from gossamer.cli.timestamp import moment
 from gossamer.errors import UnknownGroup
 from gossamer.frontier.seen.clear import clear_seen, seen_known
-from gossamer.model import Drained, RoundInfo
+from gossamer.model import Drained, GroupPolicy, RoundInfo
+from gossamer.registry import Registry
 from gossamer.status.overview import counts_of
 
 app = options.Noun("The rounds of a site or spider: passes over it.")
@@ -83,8 +83,15 @@ def new(
     Its start (start(), start_urls, the seeds of a site) is run once more, by a worker that is there or by
     the next one that starts, and what was seen in the last round only is new again. Under SCHEDULER_PERSIST or `seen: forever` pages stay
     seen over all rounds: --forget makes them new too. A round that is not over is cut short; what is queued stays queued.
+    A site whose group was dropped begins again with round 0.
     """
     with where.find() as frontier:
+        if not frontier.counts(group).groups and Registry(frontier).has_site(group):
+            # Workers that serve it define the rest.
+            frontier.define(group, {}, GroupPolicy(start=True))
+            where.log(frontier, "round", f"group {group}", "round 0")
+            output.write_answer(json, {"group": group, "round": 0, "forgotten": 0}, f"round 0 of {group} begins")
+            return
         [row] = counts_of(frontier, group).groups
         unfinished = f" {row.open:,} of round {row.round} are still open and stay so." if row.open else ""
         known = seen_known(frontier, group) if forget else 0
@@ -93,7 +100,8 @@ def new(
             options.confirm(f"Begin round {row.round + 1} of {group}?{unfinished}{lost}", yes)
         if forget:
             clear_seen(frontier, group)
-        number = frontier.new_round(group, row.round + 1, trigger="by hand", who=user(None))
+        number = frontier.new_round(group, row.round + 1, trigger="by hand", who=where.who())
+        where.log(frontier, "round", f"group {group}", f"round {number}" + (", seen forgotten" if forget else ""))
     output.write_answer(
         json,
         {"group": group, "round": number, "forgotten": known},

@@ -96,6 +96,7 @@ def clear(
         known = seen_known(frontier, group)
         options.confirm(f"Forget {output.counted(known, 'page')} that group {group} has seen?", yes)
         clear_seen(frontier, group)
+        where.log(frontier, "forget", f"group {group}", f"{output.counted(known, 'page')} seen")
     output.write_answer(
         json, {"group": group, "forgotten": known}, f"group {group} has forgotten {output.counted(known, 'page')}"
     )

@@ -102,10 +102,10 @@ def push(
         told = {"key": key, "kind": producer.kind, "pushed": new + known, "new": new, "waiting": state.waiting}
         output.write_json(told if max_waiting is None else {**told, "room": state.room, "left": left})
     else:
-        again = f", {known:,} of them {'known' if unique or unique_for else 'waited'} already" if known else ""
+        again = f", {known:,} {'known' if unique or unique_for else 'waited'} already" if known else ""
         room = "" if state.room is None else f", room for {state.room:,} more"
         output.write_line(
-            f"{output.counted(new + known, 'task')} pushed to {key}{again}; {state.waiting:,} wait in this {producer.kind}{room}"
+            f"{output.counted(new, 'task')} pushed to {key}{again}; {state.waiting:,} wait in this {producer.kind}{room}"
         )
     if source.rest:
         what = "The rest was" if left is None else output.counted_were(left, "task")

@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 
 from gossamer.cli import output
 from gossamer.errors import PushStopped
+from gossamer.model.plan.task_row import task_of_cells
 
 BOM = b"\xef\xbb\xbf"
 CHUNK = 1 << 20
 Look = Callable[[bytes], bytes]
-_TRUE = {"true": True, "false": False, "1": True, "0": False}
 
 
 class Line(NamedTuple):
@@ -187,32 +187,10 @@ def _names(names: list[str]) -> list[str]:
 
 
 def _task(names: Sequence[str], row: Sequence[str], number: int) -> bytes:
-    if len(row) != len(names):
-        raise BadLine(f"it has {output.counted(len(row), 'cell')} for {output.counted(len(names), 'column')}", number)
-    task: dict[str, Any] = {}
-    for name, cell in zip(names, row, strict=True):
-        *path, last = name.split(".")
-        if not cell:
-            continue
-        place = task
-        for step in path:
-            place = place.setdefault(step, {})
-        place[last] = cell if path else _typed(last, cell, number)
-    return json.dumps(task, ensure_ascii=False).encode()
-
-
-def _typed(name: str, cell: str, number: int) -> Any:
-    """The value of a column in the type that tasks have there."""
     try:
-        if name == "priority":
-            return int(cell)
-        if name in ("filter", "dont_filter"):
-            return _TRUE[cell.strip().lower()]
-        if name in ("json", "form", "meta", "headers", "cookies", "cb_kwargs", "pass", "flags"):
-            return json.loads(cell)
-    except (ValueError, KeyError):
-        raise BadLine(f"its {name} is {cell[:100]!r}, which cannot be used there", number) from None
-    return cell
+        return json.dumps(task_of_cells(names, row), ensure_ascii=False).encode()
+    except ValueError as problem:
+        raise BadLine(str(problem), number) from None
 
 
 def checked(task: bytes) -> bytes:

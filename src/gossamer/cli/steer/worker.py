@@ -99,6 +99,7 @@ def _drain(names: Sequence[str], draining: bool, where: options.Where) -> None:
         # All are looked up before the first is asked: a misspelt name changes nothing.
         for worker in [_found(known, name) for name in names]:
             frontier.drain_worker(worker.incarnation, draining)
+            where.log(frontier, "drain" if draining else "undrain", f"worker {worker.name}")
             name = worker.name
             held = f"; it holds {output.counted(worker.held, 'lease')}" if draining and worker.held else ""
             output.write_line(f"worker {name} {'takes nothing more' + held if draining else 'takes work again'}")

@@ -1,4 +1,4 @@
-"""`gossamer import neocrawler`: NEOCrawler's rules as site files."""
+"""`gossamer import neocrawler`: NEOCrawler's rules as site files, and the state of its URLs into a crawl."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import typer
 
 from gossamer.cli import exit_codes, options, output
 from gossamer.cli.options import argument, flag, option
+from gossamer.cli.transfer.neocrawler_state import instance_rules, move_state
 from gossamer.errors import BadRules, FilesExist
 from gossamer.migrate.neocrawler.convert import ConvertedSite, convert
 from gossamer.migrate.neocrawler.fields import FieldNote
 from gossamer.migrate.neocrawler.rules import rules_of
+from gossamer.migrate.neocrawler.state.instance import names_instance
 from gossamer.sites.file.problems import errors_of
 
 SUFFIXES = (".js", ".json", ".txt")
@@ -24,22 +26,45 @@ def neocrawler(
     rules: Annotated[
         str,
         argument(
-            "RULES", "A file of rules: JSON, or what rule-dump.js wrote; or a folder of them; - is standard input."
+            "RULES",
+            "A file of rules: JSON, or what rule-dump.js wrote; or a folder of them; - is standard input. Or an instance: its settings.json, redis://HOST:PORT or ssdb://HOST:PORT.",
         ),
     ],
+    state: Annotated[
+        bool, flag("--state", "Move what the instance knows of its URLs into the crawl, whose site files are pushed.")
+    ] = False,
     folder: Annotated[Path, option("-o --output", "DIR", "Where the site files go; made if it is missing.")] = Path(),
     force: Annotated[bool, flag("--force", "Write over files that are there.")] = False,
-    dry_run: Annotated[bool, flag("--dry-run", "Only report what has no counterpart.")] = False,
+    dry_run: Annotated[bool, flag("--dry-run", "Only report what has no counterpart; change nothing.")] = False,
+    again: Annotated[
+        bool, flag("--again", "With --state: also if the crawl has another state of this instance already.")
+    ] = False,
     json: options.Json = False,
+    where: options.Where = options.HERE,
 ) -> None:
     """Turn NEOCrawler's rules into site files.
 
     One for each domain; each rule becomes a layer. Links lead from one domain to the others, so give all rules of an
     instance at once. The files are checked as `gossamer site check` does; what could not be
     used is left out. Everything that is left out, or means something else now, is reported, field by field, and stands as a
-    comment in the file. Needs no server.
+    comment in the file. Needs no server of its own.
+
+    With --state, the URLs of an instance go to the layers that their rules became: what waits is queued, what was finished
+    becomes a page record or is remembered as seen, with its times, and what failed is a dead letter. The instance is only read: stop
+    it first, so that nothing changes meanwhile. URLs without a place are listed with the reason; the exit code is 1
+    then. May be repeated after it broke off.
     """
-    files = convert([rule for text, name in _texts(rules) for rule in rules_of(text, name)])
+    if state:
+        if not names_instance(rules):
+            raise typer.BadParameter(
+                f"--state needs an instance instead of {rules}: its settings.json, redis://HOST:PORT or ssdb://HOST:PORT"
+            )
+        move_state(rules, where, dry_run, again, json)
+        return
+    if names_instance(rules):
+        files = convert(instance_rules(rules, where.settings()))
+    else:
+        files = convert([rule for text, name in _texts(rules) for rule in rules_of(text, name)])
     paths = {one.name: folder / f"{one.name}.yaml" for one in files}
     if not dry_run:
         there = [path for path in paths.values() if path.exists()]

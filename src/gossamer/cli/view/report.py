@@ -50,6 +50,8 @@ def daily(
     """
     if what not in reports.COUNTS:
         raise typer.BadParameter(f"--what {what}: there are {', '.join(reports.COUNTS)}")
+    if chart is not None and chart.suffix.lower() != ".svg":
+        raise typer.BadParameter(f"--chart {chart}: charts are SVG; call the file {chart.with_suffix('.svg')}")
     with where.find() as frontier:
         rows = reports.daily(frontier, _groups(frontier, site), days)
         now = frontier.counts().now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import ssl
 
 import aiohttp
@@ -45,6 +46,9 @@ def failure(error: BaseException, options: FetchOptions, proxy: str = "") -> Fet
         case aiohttp.ClientConnectorDNSError():
             if proxy:
                 return FetchError(PROXY, f"{proxy} is an unknown host ({_plain(error)})")
+            if error.os_error.errno == socket.EAI_NONAME:
+                return FetchError(DNS, f"there is no host {error.host} ({_plain(error)})", False)
+            # No answer (EAI_AGAIN, as where there is no network), or no address yet.
             return FetchError(DNS, f"no address is known for {error.host} ({_plain(error)})")
         case aiohttp.ClientConnectorCertificateError():
             return FetchError(TLS, f"the certificate of {error.host} is not trusted ({_plain(error)}); {REMEDY}", False)

@@ -26,6 +26,8 @@ KEPT_WITHOUT = 600.0
 """Seconds until a file is fetched again after an error of the server."""
 FIRST_AGAIN = 5.0
 """Seconds until a file is fetched again after a failed connection; doubled each further time."""
+LONGEST_AGAIN = 60.0
+"""The most that becomes of it: pages wait for as long with each of their tries, and the round with them."""
 LARGEST = 500 * 1024
 """Bytes to read; the rest of a larger file is ignored."""
 HOPS = 5
@@ -146,7 +148,7 @@ class Robots:
         now = self._clock()
         if response is None:
             failures = self._known[origin].failures if origin in self._known else 0
-            wait = max(min(FIRST_AGAIN * 2.0 ** min(failures, 32), self._kept_without), why.after)
+            wait = max(min(FIRST_AGAIN * 2.0 ** min(failures, 32), LONGEST_AGAIN), why.after)
             rules = _Rules(now + wait, None, True, failures + 1, why)
         elif response.status == 429 or response.status >= 500:
             rules = _Rules(now + self._kept_without, None, True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gossamer.courier.task_format import CARRIED
+from gossamer.courier.task.report import CARRIED
 from gossamer.errors import DecodingError
 from gossamer.frontier import codec
 from gossamer.model import Lease, Request, host_of

@@ -6,9 +6,10 @@ Every path ends in exactly one settlement, or gives the page back unsent.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from gossamer.courier.leases import Identity, identity
 from gossamer.engine import hooks
@@ -34,10 +35,14 @@ from gossamer.model.reply import GARBAGE, of_status
 from gossamer.sites.downloader import PageDropped
 from gossamer.sites.secrets import WRITTEN, Secrets
 
+logger = logging.getLogger(__name__)
+
 LOGIN_PAUSE = 60.0
 """Seconds until a page is leased again whose site could not be logged in to."""
 
 NO_SECRETS = Secrets({})
+NEWER_PAUSE = 5.0
+"""Seconds until a page is offered again that this worker cannot read yet."""
 Landed = Callable[[Feedback], None]
 
 
@@ -48,7 +53,7 @@ def _is_cancelled() -> bool:
 
 
 class PageProcessor:
-    """Processes the pages of all sites."""
+    """Processes the pages of all sites. `is_behind` says whether this worker serves a site by an older file than the crawl has."""
 
     def __init__(
         self,
@@ -60,7 +65,9 @@ class PageProcessor:
         reader: PageReader,
         site_counters: SiteCounters,
         payload_max: int,
+        is_behind: Callable[[str], Awaitable[bool]],
     ) -> None:
+        self._is_behind, self._unknown = is_behind, set[str]()
         self._site_set, self._fetcher, self._robots, self._logins = site_set, fetcher, robots, logins
         self._versions, self._reader = versions, reader
         self._site_counters, self._payload_max = site_counters, payload_max
@@ -77,14 +84,18 @@ class PageProcessor:
         try:
             request = payload.unpack(lease)
             if layer is None:
+                if await self._is_newer(lease, request):
+                    return Settlement(lease, Ending.RETRY, delay=NEWER_PAUSE)
                 layer = self._matched_again(lease, request)
                 if layer is None:
                     return None
             if layer.site.obeys and self._robots.known(request.url, layer.agent) is None:
                 # That uses up the host's slot and turn: pages that waited for it must not come in a bunch.
                 options, _ = layer.manner(request.url, request.before)
-                await self._robots.ask(request.url, layer.agent, layer.site.name, options)
-                return None
+                word = await self._robots.ask(request.url, layer.agent, layer.site.name, options)
+                if not word.after:
+                    return None
+                # It could not be fetched, and nor can the page: that is a try of the page.
             return await self._process(lease, layer, request, landed)
         except PageFailed as failed:
             return await self._failures.settle(lease, layer, request, failed)
@@ -130,6 +141,21 @@ class PageProcessor:
         came = self._came.pop(identity(lease), None)
         if counts and came is not None and self._site_set.sites.get(came[0].name) is came[0]:
             self._versions.note(*came)
+
+    async def _is_newer(self, lease: Lease, request: PageRequest) -> bool:
+        """Whether a page is of a layer that only a newer version of its site's file has: it waits for a worker that serves that one."""
+        name = lease.lane.rpartition(".")[0]
+        site = self._site_set.sites.get(name)
+        if site is None or request.layer in site.layers or not await self._is_behind(name):
+            return False
+        if lease.lane not in self._unknown:
+            self._unknown.add(lease.lane)
+            logger.warning(
+                "Pages of %s wait: this worker serves %s by an older version of its file, which has no such layer.",
+                lease.lane,
+                name,
+            )
+        return True
 
     def _matched_again(self, lease: Lease, request: PageRequest) -> ServedLayer | None:
         """The layer that fits the URL now that its own is gone from the site's file. None: this worker does not serve the site

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from functools import partial
-from hashlib import blake2b
 from typing import Any
 
 from gossamer.engine import hooks
@@ -20,8 +19,9 @@ from gossamer.engine.sites import ServedLayer
 from gossamer.errors import ArchiveFailed, StoreRefused
 from gossamer.frontier import codec
 from gossamer.model import Ending, Lease, PageVisit, Settlement
-from gossamer.model.counter_names import EMPTY, LACKING, MISSING, PAGES_READ, ROWS, UNREADABLE
+from gossamer.model.counter_names import EMPTY, LACKING, MISSING, OVERWRITTEN, PAGES_READ, ROWS, UNLINKED, UNREADABLE
 from gossamer.model.page import PageRequest, Record, Response
+from gossamer.model.plan.page_record import content_signature
 from gossamer.model.reply import PIPELINE
 from gossamer.sites.downloader import ItemFailed
 from gossamer.sites.page import LimitExceeded, PageVerdict, Reading
@@ -68,7 +68,7 @@ def signature(response: Response, records: Sequence[Record], links: Sequence[Pag
         data = b"".join(sorted({link.fingerprint.to_bytes(8, "big") for link in links}))
     else:
         data = response.body
-    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big") or 1
+    return content_signature(data)
 
 
 class PageReader:
@@ -126,7 +126,7 @@ class PageReader:
             _refuse_replaced_lists(layer, request, row)
             reading = reading._replace(links=[_with_row(link, layer, row) for link in reading.links])
         part = layer.site.compiled.part(layer.name)
-        further = turns(reading, layer.name) if part is not None else ()
+        further = turns(reading, layer.name) if part is not None or layer.function is not None else ()
         items, kept = await self._store(layer, request, response, records, further)
         if layer.function is not None or layer.after_extract is not None:
             await self._children.define_targets(layer.site, reading.links)
@@ -185,6 +185,8 @@ class PageReader:
         counters = self._site_counters.of(layer.site.name)
         counters.add("site/records", len(records))
         counters.add(ROWS + layer.name, len(records))
+        for name, lost in layer.site.compiled.overwritten(layer.name, records).items():
+            counters.add(OVERWRITTEN + name, lost)
         return items, len(records)
 
     def _count(self, layer: ServedLayer, reading: Reading) -> None:
@@ -199,6 +201,8 @@ class PageReader:
             counters.add(f"{MISSING}{layer.name}.{name}")
             if _is_empty((one.fields for one in reading.records), name.split(".")):
                 counters.add(f"{EMPTY}{layer.name}.{name}")
+        for name in reading.unlinked:
+            counters.add(f"{UNLINKED}{layer.name}.{name}")
         if reading.notes:
             counters.add("site/notes", len(reading.notes))
             assert layer.rule is not None

@@ -28,17 +28,21 @@ class NextLook(NamedTuple):
 
 
 class NextRounds:
-    """Decides by the server's time: a clock of this machine that is wrong begins no round."""
+    """Decides by the server's time: a clock of this machine that is wrong begins no round. Of several servers, the one that notes the
+    site's rounds."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self._ahead = 0.0
-        """The server's time less the monotonic time of this process."""
+        """The server's time less the monotonic time of this process: of several servers, that of the latest clock."""
         self._led = False
+        self._clocks: dict[str, float] = {}
+        """When the server was last asked about a site, by the clock that notes its rounds."""
         self.looks: dict[str, NextLook] = {}
 
     def heard(self, counts: Counts) -> None:
         self._ahead, self._led = counts.now - time.monotonic(), counts.led
+        self._clocks.update(counts.clocks)
 
     @property
     def now(self) -> float:
@@ -64,11 +68,14 @@ class NextRounds:
         if schedule is None or not (over or rests or Overlap(schedule.overlap) in (Overlap.RESEED, Overlap.REPLACE)):
             return False
         paused = row.paused not in ("", PAGES_FULL)
-        known = self.looks.get(site.name)
-        if known is not None and known == (schedule, known.at, row.round, paused) and self.now < known.at:
+        known, now = self.looks.get(site.name), self._clocks.get(site.name, self.now)
+        if known is not None and known == (schedule, known.at, row.round, paused) and now < known.at:
             return False
         info = next(iter(await self._ask(Frontier.rounds, site.name, 1)), None)
-        now = self.now
+        if info is not None and info.round != row.round:
+            # Another one has begun since, or the server went back to before this one.
+            self.forget(site.name)
+            return False
         began = info.began if info is not None and info.began is not None else now
         ended = began if rests else info.ended if info is not None and over else None
         last = LastRound(row.round, began, ended, seeding=row.start in ("owed", "leased"))

@@ -19,7 +19,7 @@ from gossamer.engine.rounds.calls import RoundCalls
 from gossamer.engine.rounds.next_round import NextRounds
 from gossamer.engine.rounds.start import RoundStart
 from gossamer.engine.sites import ServedSite, SiteSet
-from gossamer.errors import FrontierUnavailable, MemoryLimitReached, UnknownGroup
+from gossamer.errors import FrontierUnavailable, GroupDropping, MemoryLimitReached, UnknownGroup
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Counts, EndState, GroupCounts, LaneCounts, StartState
 from gossamer.model.reply import LOGIN_FAILED, PAGES_FULL
@@ -42,8 +42,9 @@ class SiteRounds:
     """Checks the rounds of the sites, and begins and ends those whose lease it gets. `only` is the one layer that is crawled, "" for all.
     `open_hint` says how much the frontier had open of these sites a moment ago, None if that is unknown. While that is nothing, sites
     need no look whose round is over: what happens to them opens something. `current` says whether the sites are those of the crawl's
-    files as they are now: no round begins with an older file than the one that was there when it was asked for. `awaits` gets, by site,
-    what another worker does and this one would do otherwise."""
+    files as they are now: no round begins with an older file than the one that was there when it was asked for. `define` defines the
+    lanes of a site whose group was dropped, and that somebody wants again. `awaits` gets, by site, what another worker does and this one
+    would do otherwise."""
 
     def __init__(
         self,
@@ -53,6 +54,7 @@ class SiteRounds:
         start: RoundStart,
         *,
         current: Callable[[], Awaitable[bool]],
+        define: Callable[[ServedSite], Awaitable[None]],
         repeat: bool = False,
         only: str = "",
         open_hint: Callable[[], int | None] = lambda: None,
@@ -60,6 +62,7 @@ class SiteRounds:
     ) -> None:
         self._calls, self._site_set, self._record_sink, self._start = calls, site_set, record_sink, start
         self._current, self._repeat, self._only, self._open = current, repeat, only, open_hint
+        self._define = define
         self._awaits = {} if awaits is None else awaits
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._over: dict[str, int] = {}
@@ -167,9 +170,12 @@ class SiteRounds:
                     continue
                 row = rows.get(site.name)
                 # Somebody may drop its group at any moment.
-                with suppress(UnknownGroup):
+                with suppress(UnknownGroup, GroupDropping):
                     if row is None:
                         self._over[site.name] = GONE
+                    elif not lanes.get(site.name):
+                        await self._define(site)
+                        self.look()
                     elif self._rests(site, row, lanes.get(site.name, [])):
                         await self._rest(site, row)
                     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from gossamer.courier import RequestAdder
 from gossamer.courier.rounds import bury_start, start_key
@@ -88,16 +89,19 @@ class RoundStart:
         for place, link in enumerate(site.compiled.seeds()):
             if self._only and link.layer != self._only:
                 continue
-            if _outlives(lanes[link.layer]) and not (
-                _plain(link) and (new is None or (link.layer, link.fingerprint) in new)
-            ):
+            # With the fingerprint: who goes on with this start may have another version of the file.
+            key = start_key(site.name, number, f"{place}:{link.fingerprint:x}")
+            lane, link = f"{site.name}.{link.layer}", link._replace(round=number)
+            always = link._replace(dont_filter=True, always=True)
+            if _outlives(lanes[link.layer]) and new is not None and (link.layer, link.fingerprint) not in new:
                 # A memory that outlives the round would refuse the seeds of the next one; each is added once by its key. One
                 # that is in no memory goes there like any link: in the same round, a link to it is not fetched again.
-                link = link._replace(dont_filter=True)
-            link = link._replace(round=number, always=link.dont_filter)
-            request = pack(link, f"{site.name}.{link.layer}", self._payload_max)
-            # With the fingerprint: who goes on with this start may have another version of the file.
-            request_adder.put(request, start_key(site.name, number, f"{place}:{link.fingerprint:x}"), None)
+                request_adder.put(pack(always, lane, self._payload_max), key, None)
+            elif _plain(link):
+                request_adder.put(pack(link, lane, self._payload_max), key, None)
+            else:
+                seen = partial(request_adder.put, pack(always, lane, self._payload_max), key, None)
+                request_adder.put(pack(link, lane, self._payload_max), key, seen)
             if place % 100 == 99:
                 await _below(request_adder, BACKLOG)
         for place, rule in enumerate(site.compiled.site.refresh):
@@ -117,7 +121,7 @@ class RoundStart:
             new.update((layer, number) for number, was in zip(some, known, strict=True) if not was)
 
         for link in site.compiled.seeds():
-            if _outlives(lanes[link.layer]) and _plain(link) and self._only in ("", link.layer):
+            if _outlives(lanes[link.layer]) and self._only in ("", link.layer):
                 by_layer.setdefault(link.layer, []).append(link.fingerprint)
                 if len(by_layer[link.layer]) == PROBED:
                     await probe(link.layer)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from gossamer.courier.transport import Ask
 from gossamer.errors import SiteError
 from gossamer.frontier.contract import Frontier
+from gossamer.model.document import DRAINING
 from gossamer.settings import Settings
 from gossamer.sites.check.grant import check_grant
 from gossamer.sites.check.hooks import check_hooks
@@ -23,6 +24,7 @@ from gossamer.sites.file.load import LoadedSite, sound, survey_text
 from gossamer.sites.file.problems import SiteErrors, did_you_mean
 from gossamer.sites.format import SiteSpec
 from gossamer.sites.python.code import LoadedCode
+from gossamer.sites.tables.clash import FedTable, clashes, fed_tables
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +63,14 @@ class SiteFiles:
         """Sites that links lead to and that this worker does not serve, with the version of their file."""
         self._held: dict[str, CompiledSite] = {}
         """Sites whose links lead to a site that the crawl does not have."""
+        self._unusable: set[str] = set()
+        """Files whose present version cannot be used here."""
         self._texts: dict[str, str] = {}
+        self._draining: set[str] = set()
+        """Files whose sites begin no rounds any more."""
+        self._feeds: dict[str, list[FedTable]] = {}
+        """The tables of the sites to serve that another one may feed, too."""
+        self._clashes: set[str] = set()
         self._doubted = False
         self._code = LoadedCode()
 
@@ -86,17 +95,21 @@ class SiteFiles:
         if version == self._version:
             return None
         infos = await self._ask(Frontier.documents, KIND)
+        self._draining = {info.name for info in await self._ask(Frontier.documents, DRAINING) if not info.deleted}
         changed: list[CompiledSite] = []
         problems: list[SiteError] = []
         files = {}
         for info in infos:
             if info.deleted:
                 continue
-            files[info.name] = info.version
-            if self._files.get(info.name) != info.version:
+            # A file that is drained is another one.
+            files[info.name] = -info.version if info.name in self._draining else info.version
+            if self._files.get(info.name) != files[info.name]:
+                self._unusable.discard(info.name)
                 try:
                     changed += await self._read(info.name)
                 except SiteError as error:
+                    self._unusable.add(info.name)
                     logger.error(
                         "The site file %s cannot be used; its sites are served as before: %s", info.name, error
                     )
@@ -107,10 +120,23 @@ class SiteFiles:
         self._texts = {file: text for file, text in self._texts.items() if file in files}
         names = frozenset(name for sites in self._sites.values() for name in sites)
         self._compiled = {name: site for name, site in self._compiled.items() if name in names}
+        self._report_clashes()
         await self._read_targets()
         changed = self._settled(changed, problems)
         self._version, self._doubted = version, False
         return SiteChanges(names, changed, problems)
+
+    def is_held(self, site: str) -> bool:
+        """Whether the present version of a site's file cannot be used here, or not yet."""
+        return site in self._held or self._owners.get(site) in self._unusable
+
+    def _report_clashes(self) -> None:
+        """Report tables whose rows two sites overwrite, each once."""
+        self._feeds = {name: feeds for name, feeds in self._feeds.items() if name in self._compiled}
+        for problem in clashes(fed for feeds in self._feeds.values() for fed in feeds):
+            if problem.message not in self._clashes:
+                self._clashes.add(problem.message)
+                logger.warning("%s", problem)
 
     def other_site(self, name: str) -> CompiledSite | None:
         """Another site of the crawl that links may lead to, whether this worker serves it or not."""
@@ -167,7 +193,8 @@ class SiteFiles:
 
     async def _read(self, file: str) -> list[CompiledSite]:
         document = await self._ask(Frontier.document, KIND, file)
-        if self._doubted and self._texts.get(file) == document.text:
+        drained = file in self._draining
+        if self._doubted and not drained and self._texts.get(file) == document.text:
             return []
         grant = self._grant(document.text)
         sites = await asyncio.to_thread(self._sound, document.text, file)
@@ -188,10 +215,12 @@ class SiteFiles:
                     each.site.site,
                     path,
                 )
-        found = [compile_site(one.site, grant=grant) for one in wanted]
+        specs = [one.site.model_copy(update={"schedule": None}) if drained else one.site for one in wanted]
+        found = [compile_site(spec, grant=grant) for spec in specs]
         for one in found:
             one.other_site = self.other_site
             self._compiled[one.name] = one
+        self._feeds.update((each.site.site, fed_tables(each.site, each.spot)) for each in wanted)
         self._sites[file] = [one.name for one in found]
         self._texts[file] = document.text
         return found
@@ -200,7 +229,7 @@ class SiteFiles:
         return sound(survey_text(text, file))
 
     def _serves(self, site: SiteSpec) -> bool:
-        return site.active and site.engine in self._engines and (not self._wanted or site.site in self._wanted)
+        return site.is_served and site.engine in self._engines and (not self._wanted or site.site in self._wanted)
 
 
 def granted(settings: Settings, local: Collection[str], code: Collection[Path], text: str) -> Grant:

@@ -46,6 +46,8 @@ class SiteUpdates:
         self._serve_site, self._drop_site = serve, drop
         self.waiting: dict[str, tuple[CompiledSite, GossamerError]] = {}
         """Sites to serve as soon as their database, or the frontier, can be reached."""
+        self._former: set[str] = set()
+        """Sites whose new version could not be served, and that are served as before."""
         self.behind = False
         """The frontier may lack what is served here."""
         self._behind_since = 0.0
@@ -69,6 +71,16 @@ class SiteUpdates:
             return False
         self._outdated = await self._files.is_outdated()
         return not self._outdated
+
+    async def is_behind(self, site: str) -> bool:
+        """Whether a site is served by an older version of its file than the crawl has: the new one was not read yet, or cannot be used
+        here."""
+        if site in self.waiting or site in self._former or self._files.is_held(site):
+            return True
+        try:
+            return not await self.current()
+        except FrontierUnavailable:
+            return True
 
     def rolled_back(self) -> None:
         """The frontier may have an older state: check its files and groups again."""
@@ -119,6 +131,7 @@ class SiteUpdates:
         sites, away = await self._prepare(found.changed)
         for compiled in found.changed:
             self.waiting.pop(compiled.name, None)
+            self._former.discard(compiled.name)
             try:
                 await self._serve_one(compiled, sites, away)
             except AWAY as error:
@@ -129,6 +142,7 @@ class SiteUpdates:
                     raise
                 # One site of many: the others go on, and this one in its former version.
                 logger.error("The site %s is not served: %s", compiled.name, error)
+                self._former.add(compiled.name)
                 problems.append(error)
         if not self._site_set and not self._job.forever:
             problems += [error for _, error in self.waiting.values()]
@@ -176,6 +190,7 @@ class SiteUpdates:
             return
         except GossamerError as error:
             logger.error("The site %s is not served: %s", name, error)
+            self._former.add(name)
         else:
             logger.info("The site %s is served now.", name)
         del self.waiting[name]

@@ -182,7 +182,10 @@ class Trial:
         if not instead:
             try:
                 reading = await reading_of(layer, document)
-                reading = reading._replace(notes=(*reading.notes, *refusals(site.compiled, reading.records)))
+                lost = site.compiled.overwritten(layer.name, reading.records)
+                said = [f"{name}: {many} are lost to others with the same key (store)" for name, many in lost.items()]
+                said += refusals(site.compiled, reading.records)
+                reading = reading._replace(notes=(*reading.notes, *said))
             except Exception as error:
                 # Of a function or hook: a worker makes a dead letter of it.
                 instead = "".join(traceback.format_exception(error)).rstrip()

@@ -27,6 +27,7 @@ from gossamer.frontier.codec.types import (
     StoredObject,
     base,
     flat,
+    in_known_zone,
     step,
     too_deep,
     unhashable,
@@ -134,6 +135,7 @@ def _write_bytes(value: bytes | bytearray | memoryview) -> Any:
 
 def _write_moment(tag: str) -> Callable[[datetime | time], Any]:
     def write(value: datetime | time) -> Any:
+        value = in_known_zone(value)
         zone = zone_parts(value.tzinfo)
         extra: dict[str, Any] = {"fold": value.fold} if value.fold else {}
         if isinstance(zone, str):

@@ -27,6 +27,7 @@ from gossamer.frontier.codec.types import (
     StoredObject,
     base,
     flat,
+    in_known_zone,
     step,
     too_deep,
     unhashable,
@@ -80,6 +81,7 @@ def _ext_flat(tag: int) -> Callable[[Any], Ext]:
 
 
 def _clock(value: datetime | time) -> list[Any]:
+    value = in_known_zone(value)
     parts: list[Any] = [value.hour, value.minute, value.second, value.microsecond]
     if value.fold or value.tzinfo is not None:
         parts += value.fold, zone_parts(value.tzinfo)

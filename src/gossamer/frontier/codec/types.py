@@ -6,9 +6,11 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, is_dataclass
-from datetime import UTC, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from enum import Enum
 from io import IOBase
+from numbers import Integral, Rational, Real
+from operator import index
 from pathlib import Path, PurePosixPath
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -86,7 +88,8 @@ def flat(value: Iterable[Any]) -> bool:
 
 
 def base(value: Any) -> Any:
-    """The builtin that stands for an instance of a subclass of str, bytes, int, float, list or dict.
+    """The builtin that stands for an instance of a subclass of str, bytes, int, float, list, dict, date or datetime, or for a number
+    of another package.
 
     The builtin's own storage is read, never an overridden method: Scrapy's Headers keep all their values. Whatever
     else comes is refused with a hint.
@@ -96,6 +99,10 @@ def base(value: Any) -> Any:
         for builtin, plain in _BASES:
             if issubclass(kind, builtin):
                 return plain(value)
+        if issubclass(kind, Integral):
+            return index(value)
+        if issubclass(kind, Real) and not issubclass(kind, Rational) and float(value) == value:
+            return float(value)
     raise NotEncodable(f"{name_of(kind)} cannot be stored; {_hint(value, kind)}")
 
 
@@ -109,6 +116,11 @@ _BASES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (OrderedDict, lambda value: dict(OrderedDict.items(value))),
     (dict, lambda value: dict(dict.items(value))),
     (list, lambda value: list(list.__iter__(value))),
+    (
+        datetime,
+        lambda value: datetime.combine(date(value.year, value.month, value.day), value.time(), value.tzinfo),
+    ),
+    (date, lambda value: date(value.year, value.month, value.day)),
 )
 
 
@@ -150,6 +162,32 @@ def zone_parts(zone: tzinfo | None) -> Any:
         offset, *name = zone.__getinitargs__()  # type: ignore[attr-defined]
         return [offset // _MICROSECOND, *name]
     raise NotEncodable(f"tzinfo {name_of(type(zone))} cannot be stored; {_hint(zone, tzinfo)}")
+
+
+def in_known_zone(moment: datetime | time) -> datetime | time:
+    """The same moment in a zone that `zone_parts` takes, where it is in one of another kind, such as pytz's or dateutil's: in the zone
+    of its key if that has the same offset then, else at that offset, with its name. As it is, if it has no offset."""
+    zone = moment.tzinfo
+    if zone is None or type(zone) is timezone or (type(zone) is ZoneInfo and zone.key is not None):
+        return moment
+    try:
+        offset, name = moment.utcoffset(), moment.tzname()
+    except NotImplementedError:
+        return moment
+    if offset is None:
+        return moment
+    key = getattr(zone, "zone", None) or getattr(zone, "key", None)
+    if isinstance(key, str) and key != "UTC" and isinstance(moment, datetime) and _ZONE_KEY.fullmatch(key):
+        for fold in (moment.fold, 1 - moment.fold):
+            try:
+                found = moment.replace(tzinfo=ZoneInfo(key), fold=fold)
+            except (ZoneInfoNotFoundError, OSError):
+                break
+            if found.utcoffset() == offset:
+                return found
+    if not offset and name in ("UTC", None):
+        return moment.replace(tzinfo=UTC)
+    return moment.replace(tzinfo=timezone(offset, name) if name else timezone(offset))
 
 
 def zone_from(parts: Any) -> tzinfo | None:

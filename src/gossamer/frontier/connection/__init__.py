@@ -7,6 +7,7 @@ from gossamer.frontier.connection.connection import (
     connect,
     connect_async,
     data_directory,
+    reach,
 )
 
-__all__ = ["AsyncConnection", "Connection", "EmbeddedSession", "connect", "connect_async", "data_directory"]
+__all__ = ["AsyncConnection", "Connection", "EmbeddedSession", "connect", "connect_async", "data_directory", "reach"]

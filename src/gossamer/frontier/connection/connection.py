@@ -208,6 +208,14 @@ def connect(settings: Settings) -> Connection:
     return connection
 
 
+def reach(url: str, seconds: float) -> Connection:
+    """Connect to a server that is not the frontier's, of any age, for plain commands. Nothing is asked of it yet."""
+    address = parse(url)
+    check_files(address)
+    pool = Pool(maker(address, seconds, seconds, _itself, asynchronous=False), None)
+    return Connection(Commands(address), pool, _nothing)
+
+
 async def connect_async(settings: Settings) -> AsyncConnection:
     """`connect` for the running event loop."""
     address = parse(settings["GOSSAMER_URL"])

@@ -13,7 +13,7 @@ from gossamer.errors import InvalidRequest
 from gossamer.frontier.call import function_call, text
 from gossamer.frontier.client import FunctionClient
 from gossamer.frontier.server import keys
-from gossamer.frontier.verbs.control import seen_table
+from gossamer.frontier.verbs.control.tables import seen_table
 from gossamer.frontier.verbs.work.batch import entry_of
 from gossamer.model import SeenPolicy, Token
 from gossamer.settings import Settings, load

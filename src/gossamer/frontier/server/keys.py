@@ -20,6 +20,7 @@ SUFFIXES: dict[str, str] = {
     "lane_policy": ":lp",  # hash: lane id -> policy
     "group_policy": ":gp",  # hash: group -> policy
     "group_lanes": ":gl:",  # set per group: lane ids
+    "replacing": ":lr",  # sorted set: id of a lane that is emptied for the next round, by when it opens again without one
     "dropped": ":gd",  # sorted set: births of groups that were dropped, and something for each lane, by time
     "group_held": ":gh",  # hash: group -> reason it is held for now
     "shut": ":sd:",  # hash per stage: group -> why a lane of it may not serve
@@ -66,6 +67,7 @@ SUFFIXES: dict[str, str] = {
     "page_due": ":pd:",  # sorted set per number: fingerprint by when the page is due
     "feeds": ":pf",  # sorted set: lane id by when the first of its pages may be due
     "cycles": ":cy",  # list: the last cycles of planners
+    "alerts": ":al",  # hash: what the leader of the planners keeps of alerts
     "rounds": ":rn",  # hash: group -> round
     "starts": ":st",  # hash: group -> start lease
     "ends": ":re",  # hash: group -> lease of what comes after a round

@@ -29,12 +29,12 @@ RECORD = "revision.txt"
 INSTALL_TRIES = 10
 
 FOLDERS = (
-    "parts/queue", "parts/state", "verbs/work", "verbs/task", "verbs/control", "verbs/read", "verbs/round", "verbs/plan",
+    "parts/queue", "parts/pages", "parts/state", "verbs/work", "verbs/task", "verbs/control", "verbs/read", "verbs/round", "verbs/plan",
     "verbs/snapshot",
 )  # fmt: skip
 """Where the files are. Each has a name of its own, whatever its folder."""
 SHARED = (
-    "prelude", "leader", "stream", "lane", "daily", "pool", "host", "queue", "seen", "page_records", "unseen", "lists", "lease", "take", "suspect", "enqueue", "outbox", "task",
+    "prelude", "leader", "stream", "lane", "daily", "pool", "host", "queue", "seen", "page_record", "page_due", "page_records", "unseen", "lists", "lease", "take", "suspect", "enqueue", "outbox", "task",
     "round", "worker", "document_store",
 )  # fmt: skip
 VERBS = (
@@ -42,7 +42,7 @@ VERBS = (
     "new_round", "purge", "drop", "drop_group", "dropped", "forget", "mark", "dead", "items", "lease_tasks", "settle_tasks", "push_tasks", "end_tasks", "counts",
     "group_open", "seen_count", "workers", "gone", "owed", "append", "push", "scan", "seen_scan", "restore", "restore_tasks", "clock", "end_round", "round_note",
     "rounds", "round_counts", "daily_counts", "put_document", "document", "documents", "documents_version", "put_cookies", "cookies",
-    "put_page_versions", "page_versions", "lead", "plan_state", "plan_cycles", "due_lanes", "feed", "page", "pages",
+    "put_page_versions", "page_versions", "lead", "plan_state", "plan_cycles", "due_lanes", "feed", "page", "pages", "locate", "alerts", "put_alerts",
 )  # fmt: skip
 
 

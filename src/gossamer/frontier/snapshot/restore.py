@@ -348,7 +348,7 @@ class Restore:
 
     def _restore_round(self, row: Line) -> None:
         group, number = row["group"], int(row["round"])
-        info = RoundInfo(**{name: row[name] for name in RoundInfo._fields})
+        info = RoundInfo(**{name: row[name] for name in RoundInfo._fields if name in row})
         home = keys.home_of(group, self.frontier.partitions)
         self._put(home, ["logged", group, number, rounds.stored(info)])
         if row["present"]:
@@ -366,7 +366,9 @@ class Restore:
         name = f"{kind_of(row['kind'])}|{name_of(row['name'])}"
         data = checked_text(row["kind"], row["name"], row["text"])
         known = [round(row["at"] * 1000), str(row["who"]), str(row["note"]), digest_of(data), bool(row["deleted"])]
-        self._put(0, ["document", name, int(row["version"]), *known, self.frontier.verbs.documents.kept], data)
+        self._put(
+            0, ["document", name, int(row["version"]), *known, self.frontier.verbs.documents.kept_of(row["kind"])], data
+        )
 
     def _restore_item(self, row: Line) -> None:
         self._put(keys.home_of(row["group"], self.frontier.partitions), ["item", row["group"]], line.payload_from(row))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from struct import Struct
 from typing import Any
 
 from gossamer.errors import InvalidRequest
@@ -11,6 +13,7 @@ from gossamer.model import CounterChange, Feedback, PageVisit, Settlement
 
 ITEM_MAX = 256_000_000
 """Bytes of one item or datum for a list; a server takes no argument of twice as many."""
+NOT_TOLD = PageVisit()
 
 
 def too_large(settlement: Settlement) -> str:
@@ -32,9 +35,15 @@ def feedback(feedback: Feedback | None) -> list[Any] | bool:
     return [feedback.verdict.value, milliseconds(feedback.latency), milliseconds(feedback.retry_after)]
 
 
-def visit(visit: PageVisit) -> list[Any]:
-    high, low = divmod(visit.signature % 2**64, 2**32)
-    return [visit.status if 0 <= visit.status < 65536 else 0, high, low]
+def visits(told: Mapping[int, PageVisit], pages: int) -> tuple[list[int], bytes]:
+    """What the first so many pages of a call were like, by their numbers from 1 on: their statuses (one, how many pages in a row have it, and so
+    on), and their signatures one after the other. Both empty if nothing is told of any."""
+    if not told:
+        return [], b""
+    all_visits = [told.get(number, NOT_TOLD) for number in range(1, pages + 1)]
+    statuses = groupby(visit.status if 0 <= visit.status < 65536 else 0 for visit in all_visits)
+    runs = [number for status, run in statuses for number in (status, sum(1 for _ in run))]
+    return runs, Struct(f">{pages}Q").pack(*(visit.signature % 2**64 for visit in all_visits))
 
 
 def milliseconds(seconds: float | None) -> int:

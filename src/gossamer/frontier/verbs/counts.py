@@ -27,8 +27,9 @@ class ReadVerbs:
         self.crawl, self.partitions = crawl, partitions
         self.bases = [keys.base(crawl, p) for p in range(partitions)]
 
-    def counts(self, group: str = "") -> Verb[Counts]:
-        replies = yield [function_call("counts", base, {"group": group}) for base in self.bases]
+    def counts(self, group: str = "", *, brief: bool = False) -> Verb[Counts]:
+        header = {"group": group, "brief": True} if brief else {"group": group}
+        replies = yield [function_call("counts", base, header) for base in self.bases]
         parts = [read(reply) for reply in replies]
         lanes: dict[str, list[Any]] = {}
         groups: dict[str, list[Any]] = {}
@@ -86,6 +87,7 @@ class ReadVerbs:
             {name: row[1] for name, row in lanes.items()},
             {name: row[0] for name, row in groups.items()},
             any(part[7] == 1 for part in parts),
+            {name: parts[keys.home_of(name, self.partitions)][0] / 1000 for name in groups},
         )
 
     def open(self, group: str) -> Verb[tuple[int, tuple[int, ...], tuple[str, ...]]]:

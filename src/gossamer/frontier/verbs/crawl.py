@@ -11,12 +11,17 @@ from gossamer.errors import FrontierError, GroupDropping, SchemaTooNew, SchemaTo
 from gossamer.frontier.call import Verb, function_call, read
 from gossamer.frontier.connection.url import parse
 from gossamer.frontier.server import keys, library
-from gossamer.frontier.verbs.control import ControlVerbs, host_table
+from gossamer.frontier.verbs.control.control import ControlVerbs
+from gossamer.frontier.verbs.control.dead_letters import DeadLetterVerbs
+from gossamer.frontier.verbs.control.drop import DropVerbs
+from gossamer.frontier.verbs.control.tables import host_table
+from gossamer.frontier.verbs.control.tasks import TaskVerbs
 from gossamer.frontier.verbs.cookies import CookieVerbs
 from gossamer.frontier.verbs.counts import ReadVerbs
 from gossamer.frontier.verbs.documents import DocumentVerbs
 from gossamer.frontier.verbs.page_versions import PageVersionVerbs
 from gossamer.frontier.verbs.partition_sync import PartitionSync
+from gossamer.frontier.verbs.plan.alerts import AlertVerbs
 from gossamer.frontier.verbs.plan.daily import DailyVerbs
 from gossamer.frontier.verbs.plan.leader import LeaderVerbs
 from gossamer.frontier.verbs.plan.pages import PageRecordVerbs
@@ -48,14 +53,16 @@ class CrawlVerbs:
             crawl,
             partitions,
             self.work.checked,
-            self.work.outbox,
             lease_seconds=settings["GOSSAMER_LEASE_SECONDS"],
             strikes=settings["GOSSAMER_POISON_STRIKES"],
         )
+        self.drops = DropVerbs(self.control, self.work.outbox)
+        self.dead_letters = DeadLetterVerbs(self.control)
+        self.tasks = TaskVerbs(self.control.lease_ms, self.control.strikes)
         self.read = ReadVerbs(crawl, partitions)
         self.snapshot = SnapshotVerbs(crawl, partitions)
         self.rounds = RoundVerbs(self.control, self.read)
-        self.sync = PartitionSync(self.control, self.rounds)
+        self.sync = PartitionSync(self.control, self.drops, self.rounds)
         self.work.adds.bring = self.sync.bring
         self.cookies = CookieVerbs(crawl, partitions)
         self.page_versions = PageVersionVerbs(crawl, partitions)
@@ -64,12 +71,16 @@ class CrawlVerbs:
         self.pages = PageRecordVerbs(crawl, partitions, self.work.checked)
         self.plan = PlanVerbs(crawl, partitions)
         self.daily = DailyVerbs(crawl, partitions)
+        self.alerts = AlertVerbs(crawl)
         parts = (
             self,
             self.work,
             self.work.adds,
             self.work.leases,
             self.control,
+            self.drops,
+            self.dead_letters,
+            self.tasks,
             self.read,
             self.snapshot,
             self.rounds,
@@ -80,6 +91,7 @@ class CrawlVerbs:
             self.pages,
             self.plan,
             self.daily,
+            self.alerts,
         )
         self._parts: dict[type, Any] = {type(part): part for part in parts}
 

@@ -9,17 +9,21 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 from gossamer.errors import InvalidRequest, PolicyError, UnknownDocument
 from gossamer.frontier.call import Verb, function_call, read
 from gossamer.frontier.server import keys
 from gossamer.model import Document, DocumentInfo
+from gossamer.model.document import AUDIT, AUDIT_KEPT
 from gossamer.model.policy import NAME
 
 KIND = re.compile(r"[a-z][a-z0-9_-]{0,39}\Z")
 TEXT_BYTES = 1_000_000
 WORDS = 2000
+CALL_DOCUMENTS = 50
+"""So many are read in one round trip."""
 
 
 class DocumentVerbs:
@@ -27,6 +31,10 @@ class DocumentVerbs:
 
     def __init__(self, crawl: str, kept: int) -> None:
         self.base, self.kept = keys.base(crawl, 0), kept
+
+    def kept_of(self, kind: str) -> int:
+        """How many versions of a document of this kind stay."""
+        return AUDIT_KEPT if kind == AUDIT else self.kept
 
     def put_document(
         self, kind: str, name: str, text: str, *, expected: int | None = None, who: str = "", note: str = ""
@@ -42,7 +50,7 @@ class DocumentVerbs:
     ) -> Verb[int]:
         header = {
             "i": f"document:{secrets.token_hex(8)}", "salt": secrets.token_hex(8), "kind": kind_of(kind), "name": name_of(name),
-            "expected": -1 if expected is None else expected, "keep": self.kept, "who": _words("who", who),
+            "expected": -1 if expected is None else expected, "keep": self.kept_of(kind), "who": _words("who", who),
             "note": _words("note", note), "digest": digest_of(data), "deleted": deleted,
         }  # fmt: skip
         [reply] = yield [function_call("put_document", self.base, header, data)]
@@ -58,6 +66,17 @@ class DocumentVerbs:
                 f"the crawl has no {which}{kind} {name!r}. `document_history` tells which versions are kept."
             )
         return Document(*_info(head), reply[1].decode())
+
+    def read_documents(self, kind: str, names: Sequence[str]) -> Verb[list[Document]]:
+        found: list[Document] = []
+        for first in range(0, len(names), CALL_DOCUMENTS):
+            some = names[first : first + CALL_DOCUMENTS]
+            headers = [{"kind": kind_of(kind), "name": name_of(name), "version": 0} for name in some]
+            replies = yield [function_call("document", self.base, header) for header in headers]
+            found += [
+                Document(*_info(head), text.decode()) for head, text in ((read(r[0]), r[1]) for r in replies) if head
+            ]
+        return found
 
     def documents(self, kind: str) -> Verb[list[DocumentInfo]]:
         [reply] = yield [function_call("documents", self.base, {"kind": kind_of(kind), "name": ""})]

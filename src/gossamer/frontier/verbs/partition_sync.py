@@ -16,7 +16,8 @@ from gossamer.errors import GroupDropping, UnknownGroup, UnknownLane
 from gossamer.frontier.call import Verb, function_call, read
 from gossamer.frontier.recent_adds import Known
 from gossamer.frontier.server import keys
-from gossamer.frontier.verbs.control import ControlVerbs
+from gossamer.frontier.verbs.control.control import ControlVerbs
+from gossamer.frontier.verbs.control.drop import DropVerbs
 from gossamer.frontier.verbs.rounds import RoundVerbs
 
 FEW = 16
@@ -43,8 +44,9 @@ Held = dict[int, PartitionGroup]
 class PartitionSync:
     """For the partitions of one crawl."""
 
-    def __init__(self, control: ControlVerbs, rounds: RoundVerbs) -> None:
-        self._control, self._bases, self._partitions, self._rounds = control, control.bases, control.partitions, rounds
+    def __init__(self, control: ControlVerbs, drops: DropVerbs, rounds: RoundVerbs) -> None:
+        self._drops, self._rounds = drops, rounds
+        self._bases, self._partitions = control.bases, control.partitions
 
     def bring(self, partition: int, groups: Collection[str]) -> Verb[Known]:
         """Bring all partitions into step with each other as to these groups. Answers the lanes of them that `partition` has then, and when
@@ -103,7 +105,7 @@ class PartitionSync:
     def _drop(self, partition: int, group: str, born: str) -> Verb[None]:
         left = {partition: born}
         for _ in range(DROP_STEPS):
-            left, _ = yield from self._control.drop_group(group, left, force=True)
+            left, _ = yield from self._drops.drop_group(group, left, force=True)
             if not left:
                 return
         raise _dropping("group", group, partition)
@@ -111,7 +113,7 @@ class PartitionSync:
     def _drop_lane(self, partition: int, lane: str, born: str) -> Verb[None]:
         left = {partition: born}
         for _ in range(DROP_STEPS):
-            left, _ = yield from self._control.drop_lane(lane, left, force=True)
+            left, _ = yield from self._drops.drop_lane(lane, left, force=True)
             if not left:
                 return
         raise _dropping("lane", lane, partition)

@@ -13,13 +13,14 @@ from typing import Any
 from gossamer.errors import PolicyError
 from gossamer.frontier.call import FunctionCall, Verb, function_call, read
 from gossamer.frontier.server import keys
-from gossamer.frontier.verbs.control import DROP_BUDGET, ControlVerbs
+from gossamer.frontier.verbs.control.control import ControlVerbs
+from gossamer.frontier.verbs.control.drop import DROP_BUDGET
 from gossamer.frontier.verbs.counts import ReadVerbs
 from gossamer.model import EndState, RoundInfo, Token
 
 COUNTS = ("pages", "items", "failed", "dead")
 TIMES = ("began", "ended", "closed")
-NOTED = ("began", "ended", "trigger", "who", *COUNTS, "late", "note")
+NOTED = ("began", "ended", "trigger", "who", *COUNTS, "late", "note", "tasks")
 WORDS = 2000
 AGAIN = "seeded again"
 EMPTY = 3
@@ -144,14 +145,14 @@ def _info(group: str, row: Mapping[str, Any], present: int, live: Counted | None
     began, ended, closed = (row[name] / 1000 if name in row else None for name in TIMES)
     return RoundInfo(
         group, number, state, began, ended, closed, row.get("trigger", ""), row.get("who", ""), counts["pages"], counts["items"],
-        counts["failed"], counts["dead"], row.get("late", False), row.get("note", ""),
+        counts["failed"], counts["dead"], row.get("late", False), row.get("note", ""), bool(row.get("tasks")),
     )  # fmt: skip
 
 
 def stored(info: RoundInfo) -> dict[str, Any]:
     """The fields of a round as they are kept."""
     times = {name: round(value * 1000) for name in TIMES if (value := getattr(info, name)) is not None}
-    again = {"again": True} if info.state == AGAIN else {}
+    again = {name: True for name, holds in (("again", info.state == AGAIN), ("tasks", info.tasks)) if holds}
     return {**times, **again, **{name: getattr(info, name) for name in (*COUNTS, "late", "trigger", "who", "note")}}
 
 
@@ -167,7 +168,7 @@ def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
             elif name in COUNTS:
                 fields[name] = int(value)
             else:
-                fields[name] = bool(value) if name == "late" else _words(name, str(value))
+                fields[name] = bool(value) if name in ("late", "tasks") else _words(name, str(value))
         except (TypeError, ValueError, OverflowError):
             raise PolicyError(f"round: {name} is {value!r}; it must be a number.") from None
     return fields

@@ -7,7 +7,7 @@ because it is empty or switched off, has none.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gossamer.errors import BadRules
@@ -105,6 +105,30 @@ def _seeds_by_owner(known: Mapping[str, Patterns]) -> dict[str, list[OwnedSeed]]
 def site_name(domain: str) -> str:
     """The name of a domain's site."""
     return re.sub(r"[^A-Za-z0-9_.:-]", "-", domain)[:100].lstrip("-_.:") or "site"
+
+
+def layer_names(rules: Iterable[Rule]) -> dict[tuple[str, str], tuple[str, str]]:
+    """The site and the layer that each rule becomes, by domain and alias."""
+    found: dict[tuple[str, str], tuple[str, str]] = {}
+    taken: dict[str, dict[str, str]] = {}
+    for rule in rules:
+        domain, alias = str(rule["domain"]), str(rule["alias"])
+        here = taken.setdefault(domain, {})
+        name = _new_layer_name(alias, here)
+        here[name] = alias
+        found[domain, alias] = site_name(domain), name
+    return found
+
+
+def _new_layer_name(alias: str, taken: Mapping[str, str]) -> str:
+    plain = (re.sub(r"[^A-Za-z0-9_:-]", "_", alias)[:90].lstrip(":-") or "layer").strip()
+    if plain.startswith("_"):
+        plain = f"layer{plain}"
+    name, number = plain, 1
+    while name in taken:
+        number += 1
+        name = f"{plain}_{number}"
+    return name
 
 
 class _Domain:
@@ -224,15 +248,16 @@ class _Domain:
             if said.get("rule"):
                 tell("extract_rule.rule", said["rule"], "left out: NEOCrawler took nothing from binary pages, either")
             return {}, {}
-        fields = Units(tell, format).fields(said.get("rule"), "extract_rule.rule")
+        units = Units(tell, format)
+        fields = units.fields(said.get("rule"), "extract_rule.rule")
         if not fields:
             return {}, {}
         required = []
         for one in listed(said.get("require"), texts=False):
             names = [str(field) for field in (one if isinstance(one, list) else [one])]
-            if unknown := [field for field in names if field not in fields]:
+            if unknown := [field for field in names if field not in units.names]:
                 tell("extract_rule.require", unknown, "left out: no field of this name is there")
-            if known := [field for field in names if field in fields]:
+            if known := [units.names[field] for field in names if field in units.names]:
                 required.append(known if isinstance(one, list) else known[0])
         if required:
             # It complained of what was missing and stored the rest.
@@ -241,7 +266,7 @@ class _Domain:
         stored: dict[str, Any] = {"table": str(said.get("category") or CRAWLED), "key": ["url"]}
         if "parent" not in fields:
             stored["add"] = ["parent"]
-        if nested := children(said.get("rule"), fields):
+        if nested := children(said.get("rule"), fields, units.names):
             stored["children"] = nested
         return fields, stored
 
@@ -299,13 +324,7 @@ class _Domain:
         for name, known in self._aliases.items():
             if known == alias:
                 return name
-        plain = (re.sub(r"[^A-Za-z0-9_:-]", "_", alias)[:90].lstrip(":-") or "layer").strip()
-        if plain.startswith("_"):
-            plain = f"layer{plain}"
-        name, number = plain, 1
-        while name in self._aliases:
-            number += 1
-            name = f"{plain}_{number}"
+        name = _new_layer_name(alias, self._aliases)
         self._aliases[name] = alias
         if name != alias:
             self._notes.append(FieldNote(alias, "alias", alias, f"changed: the layer is called {name}"))

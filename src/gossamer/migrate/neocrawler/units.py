@@ -23,6 +23,8 @@ class Units:
 
     def __init__(self, tell: Tell, format: str) -> None:
         self._tell, self._format = tell, format
+        self.names: dict[str, str] = {}
+        """What the fields of the page itself are called here, by their names there."""
 
     def fields(self, rules: Any, path: str, nested: bool = False) -> dict[str, Any]:
         """The fields that a rule describes, by their names here."""
@@ -39,6 +41,8 @@ class Units:
             if called != name:
                 self._tell(f"{path}.{name}", name, f"changed: the field is called {called}")
             found[called] = made
+            if not nested:
+                self.names[str(name)] = called
         return found
 
     def _field(self, unit: Any, path: str, nested: bool) -> dict[str, Any] | None:
@@ -134,14 +138,15 @@ class Units:
         return {}
 
 
-def children(rules: Any, named: Mapping[str, Any]) -> dict[str, Any]:
-    """Where the nested records of fields go: into a table of their own if their subset says `mapping`, otherwise with the parent."""
+def children(rules: Any, fields: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Where the nested records of fields go: into a table of their own if their subset says `mapping`, otherwise with the parent.
+    `names` says what the fields are called here."""
     found: dict[str, Any] = {}
     if isinstance(rules, Mapping):
         for name, unit in rules.items():
-            subset = unit.get("subset") if isinstance(unit, Mapping) else None
-            if isinstance(subset, Mapping) and "each" in named.get(str(name), {}):
-                found[str(name)] = (
+            subset, called = unit.get("subset") if isinstance(unit, Mapping) else None, names.get(str(name), "")
+            if isinstance(subset, Mapping) and "each" in fields.get(called, {}):
+                found[called] = (
                     {"table": table_name(str(subset["category"]))}
                     if subset.get("mapping") and subset.get("category")
                     else {}

@@ -38,9 +38,8 @@ _READING = frozenset(
 )  # fmt: skip
 _COMMANDS = _CLEARING | _WRITING | _READING
 _FLUSHING = frozenset({"flushdb", "flushall"})
-_TEXT_COMMAND = re.compile(
-    rf"(?i)(?<![\w-])({'|'.join(sorted(_COMMANDS))})\s+[\"']?([^\s\"'|;&)]+:(?:requests|dupefilter|start_urls|items|stats))\b"
-)
+_TEXT_KEY = r"[^\s\"'|;&)]+:(?:requests|dupefilter|start_urls|items|stats)\b"
+_TEXT_COMMAND = re.compile(rf"(?i)(?<![\w-])({'|'.join(sorted(_COMMANDS))})((?:\s+[\"']?{_TEXT_KEY}[\"']?)+)")
 _TEXT_FLUSH = re.compile(r"(?i)redis-cli\b.*\b(flushdb|flushall)\b")
 
 
@@ -64,8 +63,9 @@ def in_code(module: Module) -> Iterator[Finding]:
 def in_text(path: str, line: int, text: str) -> Iterator[Finding]:
     """What a line of a script does to these keys."""
     for found in _TEXT_COMMAND.finditer(text):
-        if code := _code(found[2], found[1].lower()):
-            yield Finding(path, line, code, f"{found[1].lower()} {found[2]}")
+        for key in re.findall(_TEXT_KEY, found[2]):
+            if code := _code(key, found[1].lower()):
+                yield Finding(path, line, code, f"{found[1].lower()} {key}")
     if found_flush := _TEXT_FLUSH.search(text):
         yield Finding(path, line, "flush-server", f"redis-cli {found_flush[1].lower()}")
 

@@ -13,7 +13,7 @@ _MAKING = frozenset({"follow", "follow_all", "from_response", "replace", "make_r
 _SELECTING = frozenset({"css", "xpath", "jmespath"})
 _TAKING_OUT = frozenset({"get", "getall", "extract", "extract_first", "re", "re_first", "attrib"})
 _BUILTIN = {"open": "file", "iter": "generator", "map": "generator", "filter": "generator", "zip": "generator"}
-_CODES = {"item": "item-in-meta", "object": "object-in-meta", "loader": "loader-in-meta"}
+_CODES = {"item": "item-in-meta", "plain": "item-in-meta", "object": "object-in-meta", "loader": "loader-in-meta"}
 
 
 class MetaReader:
@@ -23,6 +23,8 @@ class MetaReader:
         self._module, self._classes = module, classes
         self._kinds: dict[str, str] = {}
         self._dicts: dict[str, ast.expr] = {}
+        self._added: dict[str, list[tuple[ast.expr, ast.expr]]] = {}
+        """What is put into these dicts later: keys and values."""
 
     def findings(self) -> Iterator[Finding]:
         for node in ast.walk(self._module.tree):
@@ -30,7 +32,7 @@ class MetaReader:
                 yield from self._function(node)
 
     def _function(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Finding]:
-        self._kinds, self._dicts = _arguments(function), {}
+        self._kinds, self._dicts, self._added = _arguments(function), {}, {}
         own = (node for node in _own(function) if isinstance(node, (ast.expr, ast.stmt)))
         nodes = sorted(own, key=lambda node: (node.lineno, node.col_offset))
         for node in nodes:
@@ -43,6 +45,8 @@ class MetaReader:
             for target in node.targets:
                 if isinstance(target, ast.Name):
                     self._name(target.id, node.value)
+                elif isinstance(target, ast.Subscript) and dotted(target.value) in self._dicts:
+                    self._added.setdefault(dotted(target.value), []).append((target.slice, node.value))
         elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and isinstance(node.target, ast.Name) and node.value:
             self._name(node.target.id, node.value)
         elif isinstance(node, (ast.For, ast.AsyncFor)) and isinstance(node.target, ast.Name):
@@ -79,6 +83,9 @@ class MetaReader:
 
     def _mapping(self, node: ast.expr, where: str) -> Iterator[Finding]:
         if isinstance(node, ast.Name) and node.id in self._dicts:
+            if node.id not in _CARRIERS:  # these are found where they are put in
+                for added, part in self._added.get(node.id, ()):
+                    yield from self._value(part, f"{where}[{_key(added)}]")
             node = self._dicts[node.id]
         if isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
@@ -139,13 +146,16 @@ class MetaReader:
         if kind:
             return f"{kind} {path.rpartition('.')[2]}" if kind == "item" else kind
         name = path.rpartition(".")[2]
-        return f"object {name}" if path in self._classes and name[:1].isupper() else ""
+        if path not in self._classes or not name[:1].isupper():
+            return ""
+        return f"{'plain' if self._classes.is_plain(path) else 'object'} {name}"
 
 
 def _said(kind: str) -> str:
     word, _, name = kind.partition(" ")
     said = {
         "item": f"an item ({name})",
+        "plain": f"an object of class {name}",
         "object": f"an object of class {name}",
         "response": "a response",
         "spider": "the spider",

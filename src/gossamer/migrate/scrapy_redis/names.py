@@ -8,6 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 PACKAGE = "scrapy_redis"
+SPECIAL = frozenset(
+    {
+        "__copy__", "__deepcopy__", "__del__", "__getnewargs__", "__getnewargs_ex__", "__getstate__", "__new__", "__reduce__",
+        "__reduce_ex__", "__setstate__",
+    }
+)  # fmt: skip
+"""Methods by which a class says itself how its objects are made, copied or ended: they are not stored then."""
 OURS = f"gossamer.{PACKAGE}"
 MODULES = (
     "connection", "defaults", "dupefilter", "picklecompat", "pipelines", "queue", "scheduler", "spiders", "stats", "utils",
@@ -22,6 +29,15 @@ _KINDS: Mapping[str, str] = {
     "RedisPipeline": "pipeline",
     "RedisStatsCollector": "stats",
 }
+_EXPORTED: Mapping[str, tuple[str, ...]] = {
+    "scheduler": ("Scheduler",),
+    "dupefilter": ("RFPDupeFilter",),
+    "queue": ("Base", "PriorityQueue", "FifoQueue", "LifoQueue", "SpiderQueue", "SpiderPriorityQueue", "SpiderStack"),
+    "spiders": ("RedisSpider", "RedisCrawlSpider", "RedisMixin"),
+    "pipelines": ("RedisPipeline",),
+    "stats": ("RedisStatsCollector",),
+}
+"""What `from scrapy_redis.MODULE import *` brings of these."""
 _FOREIGN: Mapping[str, str] = {
     "scrapy.Item": "item",
     "scrapy.item.Item": "item",
@@ -40,7 +56,17 @@ _FOREIGN: Mapping[str, str] = {
 }
 _FIELD = re.compile(r"%(\(\w+\))?[sdr]|\{\w*\}")
 _ITEM_DECORATORS = frozenset(
-    {"dataclasses.dataclass", "attr.s", "attr.attrs", "attr.define", "attr.dataclass", "attrs.define", "attrs.frozen"}
+    {
+        "dataclasses.dataclass",
+        "pydantic.dataclasses.dataclass",
+        "attr.s",
+        "attr.attrs",
+        "attr.dataclass",
+        *(f"{module}.{name}" for module in ("attr", "attrs") for name in ("define", "frozen", "mutable")),
+    }
+)
+_NEUTRAL_BASES = frozenset(
+    {"object", "abc.ABC", "typing.Generic", "typing.Protocol", "str", "bytes", "int", "float", "list", "dict"}
 )
 
 
@@ -81,6 +107,8 @@ class Module:
                     )
             elif isinstance(node, ast.ImportFrom):
                 source = "." * node.level + (node.module or "")
+                starred = _EXPORTED.get(original(source).removeprefix(PACKAGE + "."), ()) if PACKAGE in source else ()
+                made.names.update({name: f"{original(source)}.{name}" for name in starred if node.names[0].name == "*"})
                 for alias in node.names:
                     joined = source + alias.name if source.endswith(".") else f"{source}.{alias.name}"
                     name = alias.asname or alias.name
@@ -123,6 +151,18 @@ class Classes:
             if kind := self.kind_of(module, node, seen | {name}):
                 return kind
         return ""
+
+    def is_plain(self, path: str, seen: frozenset[str] = frozenset()) -> bool:
+        """Whether a class of the project is made of its own classes alone, and does not say itself how its objects are copied."""
+        name = path.rpartition(".")[2]
+        found = self._found.get(name, ())
+        return bool(found) and name not in seen and all(self._plain(*each, seen | {name}) for each in found)
+
+    def _plain(self, module: Module, node: ast.ClassDef, seen: frozenset[str]) -> bool:
+        bases = [module.resolve(base.value if isinstance(base, ast.Subscript) else base) for base in node.bases]
+        return SPECIAL.isdisjoint(members(node)) and all(
+            base in _NEUTRAL_BASES or self.is_plain(base, seen) for base in bases
+        )
 
     def kind_of(self, module: Module, node: ast.ClassDef, seen: frozenset[str] = frozenset()) -> str:
         for decorator in node.decorator_list:

@@ -11,8 +11,9 @@ from gossamer.migrate.scrapy_redis.rewrite import PATH
 
 _REQUIRED = re.compile(r"(?i)(?<![\w/.-])scrapy[-_]redis(-\w+)*(?![\w/.-])")
 _MANIFEST = re.compile(
-    r"(?i)(?:.*/)?(requirements[\w.-]*\.(?:txt|in)|setup\.cfg|pyproject\.toml|pipfile|environment\.ya?ml)"
+    r"(?i)(?:.*/)?(requirements/.*\.(?:txt|in)|[\w.-]*requirements[\w.-]*\.(?:txt|in)|setup\.cfg|pyproject\.toml|pipfile|environment\.ya?ml)"
 )
+_INSTALLING = re.compile(r"(?i)\b(?:pip3?|pipenv|poetry|uv|conda|mamba)\b.*\b(?:install|add)\b")
 
 
 def findings(path: str, data: bytes) -> Iterator[Finding]:
@@ -20,7 +21,7 @@ def findings(path: str, data: bytes) -> Iterator[Finding]:
     for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
         if line.lstrip().startswith("#"):
             continue
-        if manifest and _REQUIRED.search(line):
+        if (manifest or _INSTALLING.search(line)) and _REQUIRED.search(line):
             yield Finding(path, number, "requirement", line.strip()[:100])
         if PATH.search(line):
             yield Finding(path, number, "text-path", line.strip()[:100])

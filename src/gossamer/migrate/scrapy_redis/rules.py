@@ -80,8 +80,8 @@ _DECIDE: Mapping[str, str] = {
     "nothing: ask `gossamer status --json`, and clear with `gossamer group drop`.",
     "unstorable-in-meta": "It cannot be stored: the request is refused when it is yielded, with this path, and its page becomes"
     " a dead letter. Send plain data, or the parts that the callback needs.",
-    "object-in-meta": "It can be stored only if its class is an Item, a dataclass, an attrs class, a pydantic model, a "
-    "named tuple or an enum. Make it one, or send plain data.",
+    "object-in-meta": "Its class is made of a class of another package, or says itself how its objects are made or copied: then it is "
+    "refused when it is yielded. Make it a dataclass or another class of its own, or send plain data.",
     "package-cluster": 'Take it out: set SCHEDULER = "gossamer.scrapy_redis.scheduler.Scheduler" and GOSSAMER_URL = '
     '"redis+cluster://host:port", without REDIS_URL and the like.',
     "package-sentinel": 'Take it out: set SCHEDULER = "gossamer.scrapy_redis.scheduler.Scheduler" and GOSSAMER_URL = '

@@ -187,7 +187,17 @@ def dynamic(module: Module) -> Iterator[Finding]:
 
 
 def _unread(module: Module, node: ast.expr, what: str) -> Iterator[Finding]:
-    if isinstance(node, ast.Constant):
+    if isinstance(node, ast.Constant) or _is_plain_dict_call(node):
         return
     if not isinstance(node, ast.Dict) or None in node.keys:
         yield Finding(module.path, node.lineno, "dynamic-settings", f"{what}: {ast.unparse(node):.80}")
+
+
+def _is_plain_dict_call(node: ast.expr) -> bool:
+    """`dict(NAME=value)`, which is read as its keywords."""
+    return (
+        isinstance(node, ast.Call)
+        and dotted(node.func) == "dict"
+        and not node.args
+        and all(keyword.arg is not None for keyword in node.keywords)
+    )

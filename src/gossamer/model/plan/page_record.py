@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import NamedTuple
 
 from gossamer.errors import PolicyError
@@ -46,6 +47,11 @@ class PageVisit(NamedTuple):
 
     status: int = 0
     signature: int = 0
+
+
+def content_signature(content: bytes) -> int:
+    """A signature of this content; never 0."""
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), "big") or 1
 
 
 class RevisitRules(NamedTuple):
@@ -140,6 +146,28 @@ class PageInfo(NamedTuple):
     host: str
     trail: tuple[tuple[PageEvent, float], ...]
     payload: bytes
+
+
+class RequestPlace(NamedTuple):
+    """Where the request of a page is. `state`: queued (`ahead` requests of its host go before it, in its lane), delayed (until `at`),
+    leased (by `worker`, until `at`), suspect (it may have killed its worker, and is tried alone), or "": it was not found. `queued` is what the lane
+    has on the partition. `letter` is the number of a dead letter of the page, 0 for none. Without `whole`, what was not found may be
+    behind what was looked at."""
+
+    partition: int
+    state: str
+    priority: int
+    ahead: int
+    at: float
+    worker: str
+    queued: int
+    whole: bool
+    letter: int
+
+
+FeedLane = tuple[str, int, int | None] | tuple[str, int, int | None, int]
+"""A lane to feed: its full name, how many pages at most, how many requests it may have queued and delayed then (None: the lane's own limits
+alone), and if they are known, how many pages are due."""
 
 
 class LaneFeed(NamedTuple):

@@ -90,12 +90,21 @@ class GroupState(NamedTuple):
     late: bool
     trigger: str
     lanes: tuple[LaneState, ...]
+    home: int = 0
+    """The partition that notes its rounds."""
+    tasks: bool = False
+    """Whether a planner has pushed the tasks of the round."""
 
 
 class PlanState(NamedTuple):
-    """What planners decide by. `documents` is the version of the crawl's documents."""
+    """What planners decide by. `documents` is the version of the crawl's documents, `clocks` the time of each partition."""
 
     now: float
     documents: int
     leader: Leader
     groups: Mapping[str, GroupState]
+    clocks: tuple[float, ...] = ()
+
+    def time_of(self, group: GroupState) -> float:
+        """The time by which the rounds of a group are noted: partitions on several servers have several clocks."""
+        return self.clocks[group.home] if group.home < len(self.clocks) else self.now

@@ -53,6 +53,11 @@ class Blackout(NamedTuple):
 
     def until(self, now: float) -> float | None:
         """When the hours that `now` is in are over; None if it is in none."""
+        found = self.span(now)
+        return None if found is None else found[1]
+
+    def span(self, now: float) -> tuple[float, float] | None:
+        """When the hours that `now` is in began and when they are over; None if it is in none."""
         zone = ZoneInfo(self.tz)
         here = datetime.fromtimestamp(now, UTC).astimezone(zone)
         for back in (0, 1):
@@ -63,7 +68,7 @@ class Blackout(NamedTuple):
             over = day + timedelta(days=1) if self.end <= self.begin else day
             end = datetime.combine(over, self.end, zone).timestamp()
             if begin <= now < end:
-                return end
+                return begin, end
         return None
 
 
@@ -183,8 +188,17 @@ def _due(site: str, policy: RoundPolicy, last: LastRound | None, now: float) -> 
     over = now if last.ended is None else last.ended
     due = first_after(over if policy.overlap is Overlap.SKIP else since)
     if policy.catch_up is CatchUp.NONE and now > due + GRACE:
-        due = first_after(now - GRACE)
+        # What came in hours in which no round begins was not missed: it begins when they are over.
+        due = first_after(_allowed(policy.blackout, now - GRACE))
     return due
+
+
+def _allowed(hours: Sequence[Blackout], moment: float) -> float:
+    """The last moment until this one at which a round might have begun."""
+    begin = moment
+    while moment - begin < WEEK and (spans := [span for hour in hours if (span := hour.span(begin)) is not None]):
+        begin = min(since for since, _ in spans) - 1
+    return begin
 
 
 def _blackout(hours: Sequence[Blackout], now: float) -> float | None:

@@ -8,13 +8,15 @@ cycles. Neither exceeds the room, and neither leaves a rule with ready pages wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from math import ceil
+from math import lcm
 from typing import NamedTuple
 
 MOST_WEIGHT = 100
 """The weight that NEOCrawler adds to a rule's own, so that weight 0 is not none."""
+PARTS = 1_000_000
+"""Into so many parts a page is divided: what a rule is owed is counted in these."""
 
 
 class Claim(NamedTuple):
@@ -25,8 +27,8 @@ class Claim(NamedTuple):
     rate: Fraction
     ready: int
     waited: int = 0
-    credit: Fraction = Fraction(0)
-    """What earlier cycles owe it, in pages; only `weighted_shares` uses it."""
+    credit: int = 0
+    """What earlier cycles owe it, in millionths of a page; only `weighted_shares` uses it."""
 
 
 class Share(NamedTuple):
@@ -38,7 +40,7 @@ class Share(NamedTuple):
     taken: int
     left: int
     waited: int
-    credit: Fraction = Fraction(0)
+    credit: int = 0
 
 
 Policy = Callable[[int, Sequence[Claim]], list[Share]]
@@ -49,13 +51,24 @@ def neocrawler_rate(priority: int, weight: int) -> Fraction:
     return Fraction(MOST_WEIGHT + weight, priority)
 
 
+def _ordered(claims: Sequence[Claim]) -> list[Claim]:
+    """The highest rate first."""
+    return sorted(claims, key=lambda claim: (-float(claim.rate), claim.rule))
+
+
+def _whole(claims: Sequence[Claim]) -> dict[str, int]:
+    """The rates as whole numbers in the same proportion: fractions are slow, and planners have thousands of them."""
+    common = lcm(*(claim.rate.denominator for claim in claims))
+    return {claim.rule: claim.rate.numerator * (common // claim.rate.denominator) for claim in claims}
+
+
 def rated_shares(room: int, claims: Sequence[Claim]) -> list[Share]:
     """Shares by rate, in the order of rates. They are those of NEOCrawler's scheduler as long as their sum fits into the room; where
     rounding up would exceed it, every rule with ready pages keeps one before another gets its second. When there is not even one
     for each, those that have waited longest come first."""
-    claims = sorted(claims, key=lambda claim: (-claim.rate, claim.rule))
-    room = max(room, 0)
-    total = sum((claim.rate for claim in claims), Fraction(0))
+    claims = _ordered(claims)
+    room, rates = max(room, 0), _whole(claims)
+    total = sum(rates.values())
     waiting = [claim for claim in claims if claim.rate and claim.ready]
     if room < len(waiting):
         return _one_each(room, claims, waiting)
@@ -65,8 +78,8 @@ def rated_shares(room: int, claims: Sequence[Claim]) -> list[Share]:
             found.append(Share(claim.rule, 0, 0, claim.ready, 0))
             continue
         after -= bool(claim.ready)
-        # Those that come after keep at least one page each.
-        share = min(ceil(room * claim.rate / total) + carried, left - after)
+        # Rounded up. Those that come after keep at least one page each.
+        share = min(-(-room * rates[claim.rule] // total) + carried, left - after)
         taken = min(claim.ready, share)
         carried = share - taken
         left -= taken
@@ -90,15 +103,15 @@ def weighted_shares(room: int, claims: Sequence[Claim]) -> list[Share]:
     """Shares in proportion to the rates. What a rule does not use is divided among the others in the same way. Parts of a page that a
     rule could not have, or had too much, are its credit for the next cycle, so that over many cycles the proportion is exact; a
     rule that has no page left saves nothing up."""
-    claims = sorted(claims, key=lambda claim: (-claim.rate, claim.rule))
-    owed = _divided(max(room, 0), claims)
+    claims, left = _ordered(claims), max(room, 0)
+    owed = _divided(left * PARTS, claims, _whole(claims))
     taken = dict.fromkeys((claim.rule for claim in claims), 0)
     ready = {claim.rule: claim.ready for claim in claims}
-    left = max(room, 0)
-    for rule in sorted(owed, key=lambda rule: -owed[rule]):
-        taken[rule] = min(max(int(owed[rule]), 0), left)
+    waited = {claim.rule: claim.waited for claim in claims}
+    for rule in sorted(owed, key=lambda rule: (-waited[rule], -owed[rule])):
+        taken[rule] = min(max(owed[rule] // PARTS, 0), left)
         left -= taken[rule]
-    for rule in sorted(owed, key=lambda rule: taken[rule] - owed[rule]):
+    for rule in sorted(owed, key=lambda rule: taken[rule] * PARTS - owed[rule]):
         if left and taken[rule] < ready[rule]:
             taken[rule] += 1
             left -= 1
@@ -109,25 +122,26 @@ def weighted_shares(room: int, claims: Sequence[Claim]) -> list[Share]:
             taken[claim.rule],
             claim.ready - taken[claim.rule],
             claim.waited + 1 if claim.rule in owed and not taken[claim.rule] else 0,
-            owed[claim.rule] - taken[claim.rule]
+            owed[claim.rule] - taken[claim.rule] * PARTS
             if taken[claim.rule] < claim.ready and claim.rule in owed
-            else Fraction(0),
+            else 0,
         )
         for claim in claims
     ]
 
 
-def _divided(room: int, claims: Sequence[Claim]) -> dict[str, Fraction]:
+def _divided(parts: int, claims: Sequence[Claim], rates: Mapping[str, int]) -> dict[str, int]:
     """What each rule with ready pages should have, in parts of a page: its credit and its part of the room, at most its ready pages."""
     open_claims = [claim for claim in claims if claim.rate and claim.ready]
     owed = {claim.rule: claim.credit for claim in open_claims}
-    pool = Fraction(room)
-    while pool and open_claims:
-        total = sum(claim.rate for claim in open_claims)
+    # Rules that had too much and have no page left owe it to nobody. So credits do not even out by themselves: all bear the rest.
+    parts -= sum(owed.values())
+    while parts and open_claims:
+        total = sum(rates[claim.rule] for claim in open_claims)
         for claim in open_claims:
-            owed[claim.rule] += pool * claim.rate / total
-        full = [claim for claim in open_claims if owed[claim.rule] >= claim.ready]
-        pool = sum((owed[claim.rule] - claim.ready for claim in full), Fraction(0))
-        owed.update({claim.rule: Fraction(claim.ready) for claim in full})
-        open_claims = [claim for claim in open_claims if claim not in full]
+            owed[claim.rule] += parts * rates[claim.rule] // total
+        full = {claim.rule: claim.ready * PARTS for claim in open_claims if owed[claim.rule] >= claim.ready * PARTS}
+        parts = sum(owed[rule] - most for rule, most in full.items())
+        owed.update(full)
+        open_claims = [claim for claim in open_claims if claim.rule not in full]
     return owed

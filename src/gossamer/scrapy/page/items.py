@@ -46,6 +46,8 @@ class ItemIntake:
 
     def _scraped(self, item: Any, response: Any) -> None:
         page = self._pages.of(response)
+        if page is not None and page.content is not None:
+            page.content.add(item)
         if not self._worker_config.streams:
             # Kept by a pipeline or a feed, or not at all; it was scraped.
             if page is not None:

@@ -12,11 +12,12 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from gossamer.courier import OmittedRequests
-from gossamer.model import Ending, Feedback, HostVerdict, Lease, Settlement
+from gossamer.model import Ending, Feedback, HostVerdict, Lease, PageVisit, Settlement
 from gossamer.model import Request as FrontierRequest
 from gossamer.model.network import PRIVATE_ADDRESS, AddressRefused
 from gossamer.model.politeness import THROTTLED, retry_after
 from gossamer.model.reply import UNSERIALIZABLE, of_status
+from gossamer.scrapy.page.visit import VisitContent
 
 MOST_NAMED = 20
 """How many requests that could not be stored a dead letter names."""
@@ -28,7 +29,9 @@ class LeasedPage:
     __slots__ = (
         "_own_slot",
         "asked",
+        "carried",
         "children",
+        "content",
         "failure",
         "fingerprints",
         "given_up",
@@ -47,14 +50,16 @@ class LeasedPage:
         "withheld",
     )  # fmt: skip
 
-    def __init__(self, lease: Lease, request: Request) -> None:
-        self.lease, self.request = lease, request
+    def __init__(self, lease: Lease, request: Request, content: VisitContent | None = None) -> None:
+        """With `content` its lane keeps page records, and is told what it was like."""
+        self.lease, self.request, self.content = lease, request, content
         self.children: list[Request] = []
         self.asked: list[FrontierRequest] = []
         # Request, lane, number, and again: a tuple for each would be one more object to collect for every link.
         self.left_out: list[Request | str | int] = []
         self.withheld: OmittedRequests | None = None
         self.fingerprints: set[tuple[str, int]] = set()
+        self.carried: dict[int, Any] = {}
         self.items: list[bytes] = []
         self.kept = 0
         self.push: list[tuple[str, bytes]] = []
@@ -113,14 +118,22 @@ class LeasedPage:
             return self._dead(reason, detail)
         ending = Ending.REPLACED if self.replaced else Ending.DONE
         return Settlement(
-            self.lease, ending, self.asked, self.items, push=self.push, withheld=self.withheld, kept=self.kept
-        )
+            self.lease, ending, self.asked, self.items, push=self.push, withheld=self.withheld, kept=self.kept,
+            visit=self._visit(),
+        )  # fmt: skip
 
     def _dead(self, reason: str, detail: str) -> Settlement:
         return Settlement(
             self.lease, Ending.FAILED, self.asked, self.items, reason=reason, detail=detail, push=self.push,
-            withheld=self.withheld, kept=self.kept,
+            withheld=self.withheld, kept=self.kept, visit=self._visit(),
         )  # fmt: skip
+
+    def _visit(self) -> PageVisit | None:
+        if self.content is None or not isinstance(self.outcome, Response):
+            return None
+        visit = self.content.visit(self.outcome, (request.fingerprint for request in self.asked))
+        # What a page brought before it failed says nothing about its content.
+        return visit if self.failure is None else visit._replace(signature=0)
 
 
 def missed(refused: list[str]) -> str:

@@ -16,6 +16,7 @@ from gossamer.scrapy.config import WorkerConfig
 from gossamer.scrapy.download.network import inherit
 from gossamer.scrapy.metric import HistogramMetric
 from gossamer.scrapy.page.page import LeasedPage, feedback_of
+from gossamer.scrapy.page.visit import VisitContent
 
 
 class LeasedPages:
@@ -37,7 +38,8 @@ class LeasedPages:
 
     def begin(self, lease: Lease, request: Request) -> None:
         """Hand a leased request to the engine."""
-        self._pages[id(request)] = LeasedPage(lease, request)
+        content = VisitContent() if lease.lane in self._worker_config.recorded else None
+        self._pages[id(request)] = LeasedPage(lease, request, content)
 
     def claim(self, request: Request) -> LeasedPage | None:
         """The page that has just yielded a request; None: none has. Asked once."""

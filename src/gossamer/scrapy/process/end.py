@@ -55,6 +55,8 @@ class WorkerEnd:
             if forever:
                 raise CloseSpider(reason)
             return  # The engine closes it, with the reason of another handler (CloseSpider) if there is one.
+        if not scheduler.membership.lacks_tasks():
+            scheduler.membership.note_end()
         if forever and limit > 0:
             scheduler.idle.look_in(limit - scheduler.idle_seconds())
         raise DontCloseSpider
@@ -64,7 +66,8 @@ class WorkerEnd:
         scheduler = self._scheduler
         scheduler.idle.hold()
         if not scheduler.join.forever:
-            return "" if scheduler.has_pending_requests() else "finished"
+            goes_on = scheduler.has_pending_requests() or scheduler.membership.lacks_tasks()
+            return "" if goes_on else "finished"
         return "idle" if 0 < scheduler.join.idle_seconds <= scheduler.idle_seconds() else ""
 
     def goes_on(self) -> None:

@@ -32,6 +32,9 @@ from gossamer.errors import (
 from gossamer.frontier.contract import Frontier
 from gossamer.model import EndState, PartitionState, RoundInfo, StartState, Token
 from gossamer.model.plural import counted, counted_are
+from gossamer.scrapy import spider_file
+from gossamer.sites.format import Schedule
+from gossamer.sites.schedule import is_late
 
 logger = logging.getLogger(__name__)
 
@@ -201,6 +204,9 @@ async def take_part(
             left = f"{drained.open:,} left" + (f", {counted(drained.tasks, 'task')} waiting" if drained.tasks else "")
             logger.info("Going on with round %d of %s: %s.", row.round, group, left)
         return -1 if unclaimed else int(row.round)
+    if choice != "new" and waits and counts.led and await spider_file.owes_tasks(ask, group, info):
+        logger.info("Going on with round %d of %s: its tasks are not there yet.", row.round, group)
+        return int(row.round)
     if info.ended is None and other_workers is OtherWorkers.NOBODY:
         # No worker noted its end: do that before anything else.
         await end(ask, group, Token.fresh())
@@ -267,11 +273,20 @@ async def _recent(ask: Ask, group: str, number: int) -> list[RoundInfo]:
     return found
 
 
-async def end(ask: Ask, group: str, token: Token) -> bool:
-    """Note that the present round is over, if it is; whether this worker is the one who did."""
+async def end(ask: Ask, group: str, token: Token, schedule: Schedule | None = None, only: int | None = None) -> bool:
+    """Note that the present round is over, if it is, and whether it is late; whether this worker is the one who did. `only`: if it is the
+    round of that number."""
     try:
+        if only is not None and [info.round for info in await ask(Frontier.rounds, group, 1)] != [only]:
+            return False
         state, number = await ask(Frontier.end_round, group, token)
-        if state is not EndState.GRANTED or not await ask(Frontier.ended, group, token, {}):
+        if state is not EndState.GRANTED:
+            return False
+        late = False
+        if schedule is not None:
+            [info] = await ask(Frontier.rounds, group, 1)
+            late = info.began is not None and is_late(schedule, info.began, info.ended or info.began)
+        if not await ask(Frontier.ended, group, token, {"late": True} if late else {}):
             return False
     except GossamerError as error:
         logger.warning("The end of the round of %s was not noted: %s", group, error)

@@ -21,8 +21,8 @@ from twisted.internet.defer import Deferred
 
 from gossamer import errors, shutdown
 from gossamer.errors import GossamerError, SettingError, UnknownSpider, WorkerFailed
-from gossamer.frontier.connection import connect
 from gossamer.model.policy import group_name
+from gossamer.scrapy import spider_file
 from gossamer.scrapy.addon import Addon
 from gossamer.scrapy.feeds import settings as feed_settings
 from gossamer.scrapy.process.exit_code import failure_of, is_drained
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 ADDON, PLACE = "gossamer.Addon", 100
 ASYNCIO = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 SOURCES = (".py", ".pyw")
-GOOD = frozenset({"idle", "draining", "finished", "shutdown"})
+GOOD = frozenset({"idle", "draining", "finished", "shutdown", spider_file.AGAIN})
 """Why a worker may end with nothing having gone wrong."""
 
 
@@ -88,11 +88,11 @@ def look_up(spider: str, arguments: Mapping[str, str], given: Mapping[str, Any])
 
 
 def run(spider: str, arguments: Mapping[str, str], given: Mapping[str, Any]) -> SpiderEnd:
-    """Crawl with it until its group is drained, or until it is stopped. `WorkerFailed` if it ended for any other reason, an
-    error of the frontier if it cannot be reached."""
+    """Crawl with it until its group is drained, or until it is stopped; or until its spider file has other arguments (`spider_file.AGAIN`).
+    `WorkerFailed` if it ended for any other reason, an error of the frontier if it cannot be reached."""
     found = look_up(spider, arguments, given)
-    # Said here it is one line; once Scrapy has begun, it is many.
-    connect(found.ours).close()
+    # That the server cannot be reached is one line here; once Scrapy has begun, it is many.
+    all_arguments = spider_file.with_planned(found.ours, found.group, arguments)
     settings = _settings(spider, given)
     _join_in(settings)
     process = _process_for(settings)
@@ -100,7 +100,8 @@ def run(spider: str, arguments: Mapping[str, str], given: Mapping[str, Any]) -> 
     _join_in(crawler.settings)
     notes = _CrawlerNotes(crawler)
     notes.listen(process)
-    notes.follow(process.crawl(crawler, **arguments))
+    spider_file.can_begin_again(crawler, arguments)
+    notes.follow(process.crawl(crawler, **all_arguments))
     process.start()
     return notes.ended()
 

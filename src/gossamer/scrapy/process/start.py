@@ -202,6 +202,7 @@ class SpiderStart:
             logger.exception("Error while reading start items and requests.")
         finally:
             self._restarting = False
+            scheduler.membership.compared()
 
     async def _allowed(self) -> bool:
         """True: run it. False: it has run in this round, or is none of this worker's business."""

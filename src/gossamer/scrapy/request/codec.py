@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
@@ -14,13 +15,15 @@ from scrapy.utils.misc import load_object
 
 from gossamer.errors import DecodingError, EncodingError, PayloadTooLarge, UnknownCallback
 from gossamer.frontier import codec
-from gossamer.frontier.checks import RequestChecker
+from gossamer.frontier.checks import PRIORITY_MAX, RequestChecker
 from gossamer.model import Lease, host_of
 from gossamer.model import Request as FrontierRequest
 from gossamer.scrapy.download.slots import APART
 from gossamer.scrapy.lanes import ATTRIBUTE, MAIN, META
 from gossamer.scrapy.request.objects import ObjectCodec, method_name
 from gossamer.scrapy.request.request_class import added, adds, declared, is_made_again, made_again
+
+logger = logging.getLogger(__name__)
 
 SLOT = "download_slot"
 CLASS, ATTRIBUTES, NAMED = "class", "attributes", "named"
@@ -55,6 +58,7 @@ class RequestCodec:
         self._objects = objects or ObjectCodec.of(spider)
         self._number, self._payload_max, self._slots = number, payload_max, frozenset(slots)
         self._names: dict[Any, str] = {}
+        self._noted_priority = False
         self._checked = RequestChecker(payload_max)
         self._classes: dict[str, type[Request]] = {}
         self._paths: dict[type[Request], str] = {}
@@ -114,6 +118,12 @@ class RequestCodec:
         if request.dont_filter:
             fields["dont_filter"] = True
         payload = self._encode_own(request, fields) if adds(request) else self._encode(fields)
+        if abs(request.priority) > PRIORITY_MAX and not self._noted_priority:
+            self._noted_priority = True
+            logger.warning(
+                "%s has the priority %d: priorities beyond ±%d count as that, so such requests have no order among themselves. Use "
+                "smaller ones, such as seconds instead of milliseconds.", request, request.priority, PRIORITY_MAX,
+            )  # fmt: skip
         try:
             host = str(slot) if slot is not None else self._host_of(request.url)
         except ValueError as error:
@@ -157,7 +167,7 @@ class RequestCodec:
         named = declared(request)
         if not named:
             return None
-        kept = {name: value for name, value in attributes.items() if self._can_store(name, value)}
+        kept = {name: value for name, value in attributes.items() if self.can_store(value)}
         try:
             payload = self._encode({**fields, ATTRIBUTES: kept, NAMED: named})
             made = self._make(codec.decode_request(payload, build=self._objects.make), request.priority)
@@ -168,9 +178,10 @@ class RequestCodec:
                 self._encode({"url": "", ATTRIBUTES: {name: value}})  # raises
         return payload
 
-    def _can_store(self, name: str, value: Any) -> bool:
+    def can_store(self, value: Any) -> bool:
+        """Whether a request may carry this value."""
         try:
-            self._encode({"url": "", ATTRIBUTES: {name: value}})
+            self._encode({"url": "", "meta": {"": value}})
         except EncodingError:
             return False
         return True

@@ -11,7 +11,7 @@ from scrapy import Request, Spider
 from scrapy.http import Response
 
 from gossamer.courier import Courier, OmittedRequests
-from gossamer.errors import InvalidRequest
+from gossamer.errors import EncodingError, InvalidRequest, PayloadTooLarge
 from gossamer.model import Request as FrontierRequest
 from gossamer.scrapy.config import WorkerConfig
 from gossamer.scrapy.lanes import META
@@ -19,6 +19,8 @@ from gossamer.scrapy.page.page import LeasedPage
 from gossamer.scrapy.page.pages import LeasedPages
 from gossamer.scrapy.process.start import SpiderStart
 from gossamer.scrapy.request.codec import RequestCodec
+from gossamer.scrapy.request.next_try import NextTry
+from gossamer.scrapy.request.shared_objects import SharedObjects
 from gossamer.scrapy.seen.duplicates import DuplicateLog
 
 logger = logging.getLogger(__name__)
@@ -37,9 +39,11 @@ class RequestIntake:
         request_codec: RequestCodec,
         duplicates: DuplicateLog,
         count: Callable[[str], None],
+        shared: SharedObjects | None = None,
     ) -> None:
         self._spider, self._config, self._courier, self._pages = spider, worker_config, courier, pages
         self._start, self._codec, self._duplicates, self._count = start, request_codec, duplicates, count
+        self._shared, self._next_try = shared, NextTry(request_codec.can_store)
 
     def put(self, request: Request) -> bool:
         """False for a request that is known, or cannot be stored."""
@@ -57,6 +61,8 @@ class RequestIntake:
         except InvalidRequest as error:
             self._refuse(request, error, page)
             return False
+        if self._shared is not None:
+            self._shared.look(request, page)
         if page is not None:
             page.children.append(request)
             page.asked.append(encoded)
@@ -86,7 +92,16 @@ class RequestIntake:
         return self._encode(request, self._codec.lane_of(request), self._codec.number(request))
 
     def _encode(self, request: Request, lane: str, number: int, page: LeasedPage | None = None) -> FrontierRequest:
-        return self._codec.encode(request, lane, number, page.slot if page is not None else None)
+        slot = page.slot if page is not None else None
+        try:
+            return self._codec.encode(request, lane, number, slot)
+        except PayloadTooLarge:
+            raise
+        except EncodingError:
+            if page is None or not page.replaced:
+                raise
+        self._next_try.leave_out(request, page.request, self._codec.decode(page.lease).meta)
+        return self._codec.encode(request, lane, number, slot)
 
     def _refuse(self, request: Request, error: InvalidRequest, page: LeasedPage | None = None) -> None:
         """It cannot be stored: its page is not done then, and without a page it is a dead letter itself."""

@@ -17,16 +17,17 @@ from typing import Any
 
 from itemloaders import ItemLoader
 from scrapy import Item
+from scrapy.http.headers import Headers
 
 from gossamer.frontier.codec.types import NotEncodable, name_of
+from gossamer.scrapy.request.plain_state import attributes_of, held, holding, is_plain
 
 ITEM, FIELDS, MODEL, VALUES, MEMBER, LOADER = "item", "fields", "model", "values", "member", "loader"
-CONTAINER = "container"
-CONTAINERS: tuple[type, ...] = (OrderedDict, defaultdict, Counter, deque)
-"""Those of the standard library that are kept as what they are."""
+CONTAINER, OBJECT, TEXT = "container", "object", "text"
+CONTAINERS: tuple[type, ...] = (OrderedDict, defaultdict, Counter, deque, Headers)
+"""Those of the standard library and of Scrapy that are kept as what they are."""
 _FACTORIES: dict[str, type] = {one.__name__: one for one in (list, dict, set, tuple, str, bytes, int, float, bool)}
 _HASH = "_attrs_cached_hash"
-_GENERIC = "__orig_class__"
 _LOADERS_OWN = frozenset({"selector", "context", "parent", "stats", "_local_item", "_local_values"})
 _OF_THE_PAGE = frozenset({"item", "selector", "response"})
 
@@ -43,11 +44,14 @@ def form_of(kind: type) -> str | None:
         return CONTAINER
     if issubclass(kind, tuple):
         return VALUES if isinstance(getattr(kind, "_fields", None), tuple) else None
-    if issubclass(kind, str | bytes | int | float | list | dict):
-        return None
-    if _is_model(kind):
-        return MODEL
-    return FIELDS if hasattr(kind, "__attrs_attrs__") or dataclasses.is_dataclass(kind) else None
+    if not issubclass(kind, str | bytes | int | float | list | dict):
+        if _is_model(kind):
+            return MODEL
+        if hasattr(kind, "__attrs_attrs__") or dataclasses.is_dataclass(kind):
+            return FIELDS
+        if is_url(kind):
+            return TEXT
+    return OBJECT if is_plain(kind) else None
 
 
 def disassemble(value: Any, form: str) -> tuple[Any, ...]:
@@ -66,6 +70,10 @@ def disassemble(value: Any, form: str) -> tuple[Any, ...]:
         return (state.pop("__dict__"), {name: part for name, part in state.items() if part})
     if form == LOADER:
         return _apart_loader(value)
+    if form == OBJECT:
+        return (dict(attributes_of(value)), held(value))
+    if form == TEXT:
+        return (str(value),)
     names = fields_of(type(value))
     found = {name: object.__getattribute__(value, name) for name in names if _is_set(value, name)}
     return _with_rest(found, _rest(value, names))
@@ -83,6 +91,10 @@ def assemble(kind: type, form: str, values: tuple[Any, ...]) -> Any:
         return _model(kind, dict(values[0]), dict(values[1]))
     if form == LOADER:
         return _loader(kind, *values)
+    if form == OBJECT:
+        return _plain(kind, *values)
+    if form == TEXT:
+        return kind(values[0])
     fields, rest = dict(values[0]), dict(values[1]) if len(values) > 1 else {}
     return _item(kind, fields, rest) if form == ITEM else _object(kind, fields, rest)
 
@@ -100,13 +112,15 @@ def from_pickle(kind: type, form: str, args: tuple[Any, ...], state: Any) -> Any
         return found[0]
     if form == VALUES:
         return _tuple(kind, list(args))
-    if form == LOADER or args:
+    if form in (LOADER, TEXT) or args:
         raise NotEncodable(f"{name_of(kind)} was not pickled as its class says; send plain data")
     if isinstance(state, list):
         state = dict(zip(fields_of(kind), state, strict=False))  # a frozen dataclass with slots
     elif isinstance(state, tuple):
         state = {name: value for part in state if isinstance(part, Mapping) for name, value in part.items()}
     state = dict(state or {})
+    if form == OBJECT:
+        return _plain(kind, state)
     if form == MODEL:
         return _model(kind, state.pop("__dict__", {}), state)
     if form == ITEM:
@@ -150,8 +164,7 @@ def _is_set(value: Any, name: str) -> bool:
 
 def _rest(value: Any, but: Iterable[str]) -> dict[str, Any]:
     """Attributes that are no fields: what `__post_init__` has set, or a cached property."""
-    found = getattr(value, "__dict__", {}).items()
-    return {name: _restable(name, part) for name, part in found if name not in but and name != _GENERIC}
+    return {name: _restable(name, part) for name, part in attributes_of(value, but)}
 
 
 def _restable(name: str, value: Any) -> Any:
@@ -173,7 +186,8 @@ def _check_fields(kind: type, found: Iterable[str], known: Iterable[str]) -> Non
 def _item(kind: Any, fields: dict[str, Any], rest: dict[str, Any]) -> Item:
     _check_fields(kind, fields, kind.fields)
     item: Item = Item.__new__(kind)
-    item.__dict__.update(rest, _values=fields)
+    item.__dict__["_values"] = fields
+    _with_attributes(item, rest)
     return item
 
 
@@ -188,10 +202,19 @@ def _object(kind: type, fields: dict[str, Any], rest: dict[str, Any]) -> Any:
             _set(made, name, default())
         elif _is_needed(kind, name):
             raise NotEncodable(f"{name_of(kind)} now has a field {name!r} without a default. Give it one")
-    for name, value in rest.items():
-        _set(made, name, value)
+    _with_attributes(made, rest)
     if isinstance(getattr_static(kind, _HASH, None), MemberDescriptorType):
         object.__setattr__(made, _HASH, None)
+    return made
+
+
+def _plain(kind: type, attributes: dict[str, Any], value: Any = None) -> Any:
+    return _with_attributes(holding(kind, value), attributes)
+
+
+def _with_attributes(made: Any, attributes: dict[str, Any]) -> Any:
+    for name, value in attributes.items():
+        _set(made, name, value)
     return made
 
 
@@ -204,8 +227,8 @@ def _is_needed(kind: type, name: str) -> bool:
 def _set(made: Any, name: str, value: Any) -> None:
     if isinstance(getattr_static(type(made), name, None), MemberDescriptorType):
         object.__setattr__(made, name, value)
-    elif hasattr(made, "__dict__"):
-        made.__dict__[name] = value
+    elif type(made).__dictoffset__:
+        object.__getattribute__(made, "__dict__")[name] = value
     else:
         raise NotEncodable(f"{name_of(type(made))} has no room for {name!r}: it has other slots than before")
 
@@ -216,6 +239,14 @@ _MODEL_STATE = ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__", "__
 def _is_model(kind: type) -> bool:
     models = getattr(sys.modules.get("pydantic"), "BaseModel", None)
     return models is not None and issubclass(kind, models) and hasattr(kind, "__pydantic_fields__")
+
+
+def is_url(kind: type) -> bool:
+    """Whether it is pydantic's class of URLs, or made of it: they are their text."""
+    found = sys.modules.get("pydantic.networks"), sys.modules.get("pydantic_core")
+    names = ("_BaseUrl", "_BaseMultiHostUrl"), ("Url", "MultiHostUrl")
+    kinds = (getattr(module, name, None) for module, each in zip(found, names, strict=True) for name in each)
+    return issubclass(kind, tuple(one for one in kinds if isinstance(one, type)))
 
 
 def _model(kind: Any, fields: dict[str, Any], state: dict[str, Any]) -> Any:
@@ -246,6 +277,8 @@ def _member(kind: Any, name: Any) -> Any:
 def _apart_container(value: Any) -> tuple[Any, ...]:
     if isinstance(value, deque):
         return (list(value), value.maxlen)
+    if isinstance(value, Headers):
+        return (dict(dict.items(value)), value.encoding)
     # An OrderedDict keeps its order beside the dict's own.
     items = dict(OrderedDict.items(value) if isinstance(value, OrderedDict) else dict.items(value))
     if not isinstance(value, defaultdict):
@@ -254,10 +287,14 @@ def _apart_container(value: Any) -> tuple[Any, ...]:
     return (items, factory.__name__ if factory is not None else None)
 
 
-def _container(kind: type, held: Any, more: Any = None) -> Any:
+def _container(kind: type, contents: Any, more: Any = None) -> Any:
     if kind is deque:
-        return deque(held, more)
-    return defaultdict(None if more is None else _FACTORIES[more], held) if kind is defaultdict else kind(held)
+        return deque(contents, more)
+    if kind is Headers:
+        headers = Headers(encoding=more)
+        dict.update(headers, contents)
+        return headers
+    return defaultdict(None if more is None else _FACTORIES[more], contents) if kind is defaultdict else kind(contents)
 
 
 def is_container(value: Any) -> bool:
@@ -286,6 +323,6 @@ def _loader(kind: Any, item: Any, values: dict[str, Any], context: dict[str, Any
     made = object.__new__(kind)
     context = {**context, "item": item, "selector": None, "response": None}
     made.__dict__.update(
-        rest, selector=None, parent=None, stats=None, context=context, _local_item=item, _local_values=values
+        selector=None, parent=None, stats=None, context=context, _local_item=item, _local_values=values
     )
-    return made
+    return _with_attributes(made, rest)

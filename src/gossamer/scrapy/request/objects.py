@@ -2,20 +2,18 @@
 
 Kept are a class's name and its plain values; nothing that is stored says what to run. An object is made again only of a class in a
 package that is allowed, that is what it was stored as: an item, a dataclass, an attrs class, a pydantic model, a named tuple, an
-enum, an item loader. `shapes` puts it together without its constructor. Of functions, only methods of the spider are kept, by name.
+enum, an item loader, or a plain class. `object_state` puts it together without its constructor. Of functions, only methods of the
+spider are kept, by name.
 """
 
 from __future__ import annotations
 
-import ast
 import functools
-import importlib
-import importlib.util
 import inspect
 import logging
 import os
-import sys
 from collections.abc import Iterable
+from datetime import date, datetime
 from enum import Enum
 from types import FunctionType, MethodType
 from typing import Any, Self
@@ -24,16 +22,20 @@ from scrapy import Spider
 from scrapy.settings import BaseSettings
 
 from gossamer.frontier.codec.types import NotEncodable, StoredObject, name_of
+from gossamer.scrapy.request.class_names import NOBODYS, found_by, imported, is_of_the_users, standing
 from gossamer.scrapy.request.object_state import (
     CONTAINER,
     CONTAINERS,
+    FIELDS,
     LOADER,
+    OBJECT,
     assemble,
     disassemble,
     form_of,
     from_pickle,
     is_container,
 )
+from gossamer.scrapy.request.plain_state import BUILTINS, SPECIAL, own_bases
 
 logger = logging.getLogger(__name__)
 
@@ -43,17 +45,18 @@ _OWN = frozenset(
         "scrapy.item:Item",
         "scrapy.loader:ItemLoader",
         "itemloaders:ItemLoader",
+        "scrapy.link:Link",
+        "scrapy_playwright.page:PageMethod",
         *(f"{kind.__module__}:{kind.__qualname__}" for kind in CONTAINERS),
     }
 )
 """Classes of libraries that objects of every project are of, or hold."""
-_BUILTINS = (str, bytes, int, float, list, dict)
+_LIBRARIES = frozenset({"pydantic.networks", "pydantic_core._pydantic_core"})
+"""Modules of libraries whose objects models hold: URLs."""
+_PLAIN_ONES = (*BUILTINS, datetime, date)
 """What is kept of objects of classes that are made of these, and are of no kind that is kept."""
 _SCALARS = (str, bytes, int, float)
-_NOBODYS = sys.stdlib_module_names | {"scrapy", "scrapy_redis", "gossamer", "itemadapter", "itemloaders", "twisted"}
-
-
-_KEPT = "an item, a dataclass, an attrs class, a pydantic model, a named tuple or an enum"
+_KEPT = "an item, a dataclass, an attrs class, a pydantic model, a named tuple, an enum or a plain class"
 
 
 class ObjectCodec:
@@ -64,6 +67,7 @@ class ObjectCodec:
         self._spider = spider
         self._names: dict[type, tuple[str, str] | None] = {}
         self._classes: dict[str, type] = {}
+        self._noted: set[type] = set()
 
     @classmethod
     def of(cls, spider: Spider, more: str = "") -> Self:
@@ -88,6 +92,7 @@ class ObjectCodec:
             return None
         form, name = known
         if form == CONTAINER and not is_container(value):
+            self._note(kind, f"defaultdict whose defaults come from {value.default_factory!r:.100}", "dict")
             return None
         return StoredObject(form, name, disassemble(value, form))
 
@@ -122,7 +127,9 @@ class ObjectCodec:
             known = self._known(kind)
         except NotEncodable:
             return False
-        return known is not None and known[0] not in (LOADER, CONTAINER)
+        if known is None or known[0] in (LOADER, CONTAINER):
+            return False
+        return known[0] != OBJECT or not issubclass(kind, BUILTINS)
 
     def _known(self, kind: type) -> tuple[str, str] | None:
         """The form and the name of a class, if it has a form; `NotEncodable` if another worker could not use it."""
@@ -130,33 +137,68 @@ class ObjectCodec:
             return self._names[kind]
         except KeyError:
             pass
-        form = form_of(kind)
+        form = self._form_of(kind)
         known = None if form is None else (form, f"{kind.__module__}:{kind.__qualname__}")
         if known is not None:
             self._check(kind, known[1])
-        elif issubclass(kind, _BUILTINS) and self._allowed(kind.__module__):
-            builtin = next(one for one in _BUILTINS if issubclass(kind, one))
-            logger.warning(
-                "Requests hold a %s: other workers get a plain %s. Make it a dataclass to keep its class.",
-                name_of(kind), builtin.__name__,
-            )  # fmt: skip
+        elif issubclass(kind, _PLAIN_ONES) and kind.__module__ != "builtins" and self._is_noted(kind):
+            builtin = next(one for one in _PLAIN_ONES if issubclass(kind, one))
+            self._note(kind, name_of(kind), builtin.__name__)
+        elif self._allowed(kind.__module__):
+            raise NotEncodable(
+                f"{name_of(kind)} cannot be stored: {self._why_not(kind)}. Make it a dataclass, or send plain data"
+            )
         self._names[kind] = known
         return known
+
+    def _form_of(self, kind: type) -> str | None:
+        """How objects of a class are kept. Those of a plain class only if all that it is made of is allowed: a class on top of a library's
+        is more than its attributes."""
+        form = form_of(kind)
+        if form != OBJECT or f"{kind.__module__}:{kind.__qualname__}" in _OWN:
+            return form
+        strangers = [each for each in own_bases(kind) if not self._allowed(each.__module__)]
+        if strangers and not issubclass(kind, _PLAIN_ONES) and all(map(is_of_the_users, strangers)):
+            raise self._foreign(name_of(strangers[0]), strangers[0])
+        return None if strangers else form
+
+    def _why_not(self, kind: type) -> str:
+        """Why objects of a class of the project are not kept."""
+        for each in own_bases(kind):
+            if not self._allowed(each.__module__):
+                return f"it is made of {name_of(each)}, which is not the project's own"
+            if found := sorted(SPECIAL & vars(each).keys()):
+                return f"it has {found[0]} of its own"
+        return "it is no class of a kind that is kept"
+
+    def _is_noted(self, kind: type) -> bool:
+        # Text and numbers of other packages' classes are used as such; containers have methods of their own.
+        return self._allowed(kind.__module__) or issubclass(kind, list | dict)
+
+    def _note(self, kind: type, what: str, builtin: str) -> None:
+        """Log once what is not kept of a class."""
+        if kind not in self._noted:
+            self._noted.add(kind)
+            logger.warning(
+                "Requests hold a %s: other workers get a plain %s. Make it a dataclass to keep its class.",
+                what,
+                builtin,
+            )
 
     def _check(self, kind: type, name: str) -> None:
         if name not in _OWN and not self._allowed(kind.__module__):
             raise self._foreign(name_of(kind), kind)
-        if _found(name) is not kind:
+        if found_by(name) is not kind:
             raise NotEncodable(
                 f"{name_of(kind)} cannot be found by its name, so another worker could not make it; define it at the top of a module"
             )
         try:
-            object.__new__(kind) if form_of(kind) == "fields" else None
+            object.__new__(kind) if form_of(kind) == FIELDS else None
         except TypeError:
             raise NotEncodable(f"{name_of(kind)} is built on a class of another kind; send plain data") from None
 
     def _allowed(self, module: str) -> bool:
-        if module in self.modules:
+        if module in self.modules or module in _LIBRARIES:
             return True
         while "." in module:
             module = module.rpartition(".")[0]
@@ -178,8 +220,8 @@ class ObjectCodec:
         """What is known by a name, of a module that is allowed even if it was not imported yet."""
         module, _, path = name.partition(":")
         if name in _OWN or self._allowed(module):
-            return _found(name) or _imported(module, path)
-        return _standing(name)
+            return found_by(name) or imported(module, path)
+        return standing(name)
 
     def _class(self, name: str) -> type:
         kind = self._classes.get(name)
@@ -191,7 +233,7 @@ class ObjectCodec:
             raise self._foreign(f"{module}.{path}", found)
         if not isinstance(found, type):
             raise NotEncodable(f"{module}.{path} is no class of this worker's code; run the code that has it")
-        if form_of(found) is None:
+        if self._form_of(found) is None:
             raise NotEncodable(f"{module}.{path} is no class whose objects are made again ({_KEPT}); send plain data")
         self._classes[name] = found
         return found
@@ -223,7 +265,7 @@ def scalar_of(stored: StoredObject) -> Any:
     args = stored.values[0]
     if len(args) != 1 or type(args[0]) not in _SCALARS:
         return None
-    kind = _standing(stored.name)
+    kind = standing(stored.name)
     if not isinstance(kind, type) or not issubclass(kind, type(args[0])) or issubclass(kind, Enum):
         return None
     return args[0]
@@ -257,44 +299,4 @@ def packages(kind: type[Spider], settings: BaseSettings | None, module: str) -> 
     names = [kind.__module__, module]
     if settings is not None:
         names += [*settings.getlist("SPIDER_MODULES"), settings.get("NEWSPIDER_MODULE") or ""]
-    return {name.partition(".")[0] for name in names} - _NOBODYS - {""}
-
-
-def _found(name: str) -> Any:
-    """What is known by a name already; None: nothing is."""
-    module, _, path = name.partition(":")
-    found: Any = sys.modules.get(module)
-    for part in path.split("."):
-        found = getattr(found, part, None) if not part.startswith("__") else None
-    return found
-
-
-def _standing(name: str) -> Any:
-    """What stands under a name in a module that is loaded, without asking the module for it: a name that somebody stored does not make
-    a package of others import its parts."""
-    module, _, path = name.partition(":")
-    found: Any = sys.modules.get(module)
-    for part in path.split("."):
-        found = getattr(found, "__dict__", {}).get(part)
-    return found
-
-
-def _imported(module: str, path: str) -> Any:
-    """A class of a module that is not loaded yet. Only one whose source defines such a class is imported: a name that somebody stored
-    does not make a script of the project run."""
-    if module in sys.modules:
-        return None
-    try:
-        spec = importlib.util.find_spec(module)
-        source = spec.loader.get_source(module) if spec is not None and spec.loader is not None else None  # type: ignore[attr-defined]
-        tree = ast.parse(source or "")
-    except (ImportError, AttributeError, ValueError, SyntaxError):
-        return None
-    first = path.partition(".")[0]
-    if not any(isinstance(node, ast.ClassDef) and node.name == first for node in tree.body):
-        return None
-    try:
-        importlib.import_module(module)
-    except Exception as error:
-        raise NotEncodable(f"{module} cannot be imported: {type(error).__name__}: {error}") from error
-    return _found(f"{module}:{path}")
+    return {name.partition(".")[0] for name in names} - NOBODYS - {""}

@@ -9,7 +9,7 @@ from typing import Any
 
 from scrapy import FormRequest, Request, Spider
 
-from gossamer.courier.task_format import Kind, read_task
+from gossamer.courier.task.format import Kind, read_task
 from gossamer.errors import BadTask
 
 KEYS: dict[str, Kind] = {

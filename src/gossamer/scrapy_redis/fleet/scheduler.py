@@ -42,6 +42,7 @@ SILENT_SECONDS = 15.0
 class LeasingScheduler(worker.FleetScheduler):
     """One worker of the fleet, under the settings of scrapy-redis."""
 
+    always_copied = True  # by pickle
     _error: RedisError | None = None
 
     def __init__(self, crawler: Crawler, worker_config: WorkerConfig, server: Client) -> None:

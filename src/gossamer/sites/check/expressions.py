@@ -14,7 +14,7 @@ import jmespath  # type: ignore[import-untyped]
 from cronsim import CronSim, CronSimError
 from jmespath.exceptions import ArityError, JMESPathError, ParseError, UnknownFunctionError  # type: ignore[import-untyped]
 
-from gossamer.sites.extract.dates import known_languages
+from gossamer.sites.extract.dates import YEARS, known_languages, without_year
 from gossamer.sites.extract.selector.selector import compiled, translated
 from gossamer.sites.url.match import pattern_of
 
@@ -70,6 +70,9 @@ _DATES = {
 @lru_cache(1024)
 def date_format(text: str) -> Complaint:
     """The letters of strptime."""
+    signs = set(re.findall("%([A-Za-z])", text.replace("%%", "")))
+    if signs and not signs & set(YEARS) and not without_year(text):
+        return "this format says neither a year nor a day", "as %d.%m.%Y; write type: text for a time alone"
     if "%" in text:
         return None
     meant = re.sub("|".join(_DATES), lambda found: _DATES[found[0]], text)

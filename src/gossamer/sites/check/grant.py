@@ -79,12 +79,18 @@ def _elsewhere(path: str, grant: Grant, first: str = "") -> tuple[str, str]:
 
 
 def _database(site: SiteSpec, grant: Grant, environment: Mapping[str, str]) -> Iterator[Refusal]:
+    if site.database is not None:
+        for said, hint in database_refusals(site.database, grant, environment):
+            yield ("database",), said, hint
+
+
+def database_refusals(database: str, grant: Grant, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Why a file of the crawl may not name this database, each with its remedy."""
     # A value that is only a variable is chosen by the worker's owner, who sets it.
-    if grant.paths is None or site.database is None or REFERENCE.fullmatch(site.database):
+    if grant.paths is None or REFERENCE.fullmatch(database):
         return
-    where = ("database",)
     try:
-        url = revealed(site.database, environment)
+        url = revealed(database, environment)
     except MissingVariable:
         return  # That is said when it is looked up.
     parts = urlsplit(url)
@@ -92,15 +98,15 @@ def _database(site: SiteSpec, grant: Grant, environment: Mapping[str, str]) -> I
         file = url.partition("://")[2].partition("?")[0].removeprefix("/")
         if not file.endswith(SQLITE_NAMES) or not grant.reaches(file) or "?" in url:
             if file.endswith(SQLITE_NAMES) and grant.reaches(file):
-                yield where, "the URL of a SQLite file has no ? in a site file of the crawl", "leave it out"
+                yield "the URL of a SQLite file has no ? in a site file of the crawl", "leave it out"
             elif grant.reaches(file):
-                yield where, f"{file} is not the name of a SQLite file", f"let it end in {', '.join(SQLITE_NAMES)}"
+                yield f"{file} is not the name of a SQLite file", f"let it end in {', '.join(SQLITE_NAMES)}"
             else:
-                yield where, *_elsewhere(file, grant, "leave it out, ")
+                yield _elsewhere(file, grant, "leave it out, ")
         return
     if not parts.hostname:
-        yield where, "the database of a site file of the crawl has to name its host", "as postgresql://user@host/name"
+        yield "the database of a site file of the crawl has to name its host", "as postgresql://user@host/name"
     for name, _ in parse_qsl(parts.query, keep_blank_values=True):
         if name not in OPTIONS:
             hint = "leave it out, or let the whole URL be a variable: ${SITE_DATABASE}"
-            yield where, f"the option {name} is not allowed in a site file of the crawl", hint
+            yield f"the option {name} is not allowed in a site file of the crawl", hint

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
 
 from gossamer.sites.check import expressions
 from gossamer.sites.extract.scope import names_used, of_page, roots
 from gossamer.sites.extract.turns import NAME as TURN
-from gossamer.sites.extract.turns import has_lists, uses_turn
+from gossamer.sites.extract.turns import TURN as TURNS
+from gossamer.sites.extract.turns import at_turn, has_lists, uses_turn
 from gossamer.sites.feed import DATE, TITLE
 from gossamer.sites.file.problems import Path, did_you_mean
-from gossamer.sites.format import Follow, Layer, SiteSpec
+from gossamer.sites.format import Body, Follow, Layer, SiteSpec
+from gossamer.sites.plan import LOOKED_AT, LayerGraph
+from gossamer.sites.seeds import unfold
 from gossamer.sites.template import NAME
 from gossamer.sites.url.match import pattern_of
 
 if TYPE_CHECKING:
     from gossamer.sites.check.site import Checker
 
+_ANY_NUMBER, _ANY_TEXT = "9160473825", "gossamertext"
+"""Stand for what is not known of a URL."""
 ITSELF = "{{%s}} or { %s } stands for the braces themselves, as in GraphQL"
 
 
@@ -68,6 +76,44 @@ def _check_turns(checker: Checker, layer: Layer, follow: Follow, path: Path) -> 
     elif not follow.pages and follow.when is None and not has_lists(layer):
         hint = "write how many in pages, a condition in when, or records"
         checker.add((*path, "pages"), "nothing says where these pages end: no list or link can be missing", hint)
+
+
+def check_first_turns(checker: Checker, layout: LayerGraph) -> None:
+    """Whether page turns by number go on from where the seeds are."""
+    for name, layer in checker.site.layers.items():
+        for place, follow in enumerate(layer.follow):
+            if follow.url is not None and follow.pages is not None and TURN not in {*layer.fields, *layer.page}:
+                path: Path = ("layers", name, "follow", place)
+                _check_first_turn(checker, layout, name, follow.url, (*path, "url"))
+                first = _body(at_turn(follow, 1, plain=True))
+                if first != _body(follow) and any(first == _body(seed) for seed in checker.site.seeds):
+                    checker.warn(path, "the first page turn asks for the same as a seed", "write {turn+1} for {turn}")
+
+
+def _body(body: Body) -> str:
+    return json.dumps([body.form, body.json_, body.body], sort_keys=True, default=str).replace('"', "")
+
+
+def _check_first_turn(checker: Checker, layout: LayerGraph, layer: str, template: str, path: Path) -> None:
+    if len(turns := list(TURNS.finditer(template))) != 1:
+        return
+    times, plus = int(turns[0][1] or 1), int(turns[0][2] or 0)
+    address = NAME.sub(_ANY_TEXT, TURNS.sub(_ANY_NUMBER, template))
+    for seed in checker.site.seeds:
+        urls = islice(unfold(seed.url, checker.params), LOOKED_AT) if seed.url is not None else ()
+        for url in (one.url for one in urls):
+            if (seed.layer or layout.first_layer(url)) != layer:
+                continue
+            pattern = re.escape(urljoin(url, address)).replace(_ANY_NUMBER, "([0-9]{1,18})")
+            found = re.fullmatch(pattern.replace(_ANY_TEXT, "[^/?&#]+"), url)
+            if found is not None and (number := int(found[1])) != plus:
+                right = f"{{turn{f'*{times}' if times > 1 else ''}{f'+{number}' if number else ''}}}"
+                checker.warn(
+                    path,
+                    f"the seed {url} is at {number}, and the first page turn leads to {times + plus}, not {times + number}",
+                    f"write {right}",
+                )
+                return
 
 
 def _check_of_page(checker: Checker, layer: Layer, follow: Follow, path: Path) -> list[str]:

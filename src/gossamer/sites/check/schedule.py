@@ -7,7 +7,9 @@ from typing import Protocol
 
 from gossamer.sites.check import expressions
 from gossamer.sites.check.expressions import Complaint
-from gossamer.sites.file.problems import Path
+from gossamer.sites.file.messages import problem_at
+from gossamer.sites.file.problems import Path, Problem
+from gossamer.sites.file.yaml import Spot
 from gossamer.sites.format import BlackoutRule, Schedule
 
 
@@ -17,6 +19,32 @@ class ScheduleChecker(Protocol):
     def add(self, path: Path, message: str, hint: str = "") -> None: ...
     def warn(self, path: Path, message: str, hint: str = "") -> None: ...
     def must(self, looks: Callable[[str], Complaint], text: str | None, path: Path) -> None: ...
+
+
+class ProblemReport:
+    """What is wrong with one document."""
+
+    def __init__(self, spot: Spot) -> None:
+        self._spot = spot
+        self.problems: list[Problem] = []
+
+    def add(self, path: Path, message: str, hint: str = "") -> None:
+        self.problems.append(problem_at(self._spot, path, message, hint))
+
+    def warn(self, path: Path, message: str, hint: str = "") -> None:
+        self.problems.append(problem_at(self._spot, path, message, hint, severity="warning"))
+
+    def must(self, looks: Callable[[str], Complaint], text: str | None, path: Path) -> None:
+        if text is not None and (complaint := looks(text)) is not None:
+            self.add(path, *complaint)
+
+
+def schedule_problems(schedule: Schedule | None, spot: Spot) -> list[Problem]:
+    """What is wrong with the schedule of a site."""
+    report = ProblemReport(spot)
+    if schedule is not None:
+        check_schedule(report, schedule, ("schedule",))
+    return report.problems
 
 
 def check_schedule(checker: ScheduleChecker, schedule: Schedule, path: Path) -> None:

@@ -17,6 +17,7 @@ from gossamer.sites.check.expressions import Complaint
 from gossamer.sites.check.layer import check_layer, check_method, check_replacement
 from gossamer.sites.check.login import check_login
 from gossamer.sites.check.match import check_match
+from gossamer.sites.check.names import check_first_turns
 from gossamer.sites.check.refresh import check_refresh
 from gossamer.sites.check.requirements import check_needs
 from gossamer.sites.check.rules import check_rules
@@ -328,6 +329,7 @@ def _check_ways(checker: Checker) -> None:
     _policy(checker, ("layers",), lambda: plan.lanes(layout))
     _policy(checker, ("politeness",), lambda: (plan.group(site), plan.hosts(layout)))
     check_rules(checker, layout)
+    check_first_turns(checker, layout)
     reached = layout.reached()
     for name, layer in site.layers.items():
         if (site.seeds or site.refresh) and name not in reached:

@@ -60,7 +60,9 @@ def find(body: bytes, content_type: str = "", encoding: str | None = None) -> Ch
     if marked is not None and mark is not None:
         return Charset(marked, len(mark))
     if (name := of_header(content_type)) is not None:
-        return Charset(name)
+        # JSON is UTF-8 to browsers, whatever they are told, and some servers add ISO-8859-1 to everything.
+        json = name == UNDECLARED and "json" in content_type.lower() and guess(body) == "utf-8"
+        return Charset("utf-8" if json else name)
     if body[:1] == b"\0" or body[1:2] == b"\0":
         # Half of the bytes of UTF-16 markup are zero, and it can say nothing of itself that would be read.
         if body[:1] == b"\0" != body[1:2] and body[2:3] == b"\0":

@@ -54,8 +54,8 @@ class PageContent:
     """One page on its way through the rules of a layer. `scopes` are the records being filled, the innermost last."""
 
     __slots__ = (
-        "_addresses", "_data", "_encoding", "_groups", "_has_data", "_plain", "_root", "_text", "cut_off", "document", "encoding", "format",
-        "layer", "missing", "notes", "patience", "records_left", "scopes", "site", "unnoted", "values",
+        "_addresses", "_data", "_encoding", "_groups", "_has_data", "_plain", "_root", "_text", "cut_off", "document", "empty_values",
+        "encoding", "format", "layer", "missing", "notes", "patience", "records_left", "scopes", "site", "unlinked", "unnoted", "values",
     )  # fmt: skip
 
     def __init__(self, document: Response, layer: str, format: Format, encoding: str | None, site: SiteContext) -> None:
@@ -73,6 +73,9 @@ class PageContent:
         self.notes: list[str] = []
         self.unnoted = 0
         self.cut_off = False
+        self.unlinked: tuple[str, ...] = ()
+        self.empty_values = 0
+        """How many values of {names} that give one URL each were empty."""
         self._text: str | None = None
         self._plain = False  # Whether the bytes are UTF-8 as they came.
         self._root: Any = None

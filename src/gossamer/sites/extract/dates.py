@@ -3,6 +3,7 @@ field names its `languages`: it takes half a second, and without a language it w
 
 from __future__ import annotations
 
+import re
 import threading
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import cache, lru_cache
@@ -10,10 +11,17 @@ from typing import Any, NamedTuple
 
 LONGEST = 100
 """Characters of a date."""
+FAST, EASTERN = timedelta(hours=1), timedelta(hours=14)
+"""How far a page's clock may be ahead: one that is fast, and one of another place."""
+YEARS = "YyGcx"
+"""The signs of strptime that say a year."""
+LEAP_YEARS = 9
+"""Of so many years in a row, one at least has a February 29th."""
 # A number or a month alone is no date; one without a year is the last one that was.
 _SETTINGS = {"REQUIRE_PARTS": ["day", "month"], "PREFER_DATES_FROM": "past"}
 # What counts from a moment keeps this part of it; what names its own time does not.
 _TRACE = timedelta(microseconds=271_829)
+_SIGN = re.compile("%([A-Za-z])")
 _lock = threading.Lock()  # Big pages are read in threads.
 
 
@@ -48,12 +56,55 @@ def in_words(
         raise ValueError
     date = found.date
     if found.moving:
-        date += now.replace(tzinfo=None) - day
-        return date.replace(tzinfo=now.tzinfo)
+        return _counted(now, date - day)
+    latest = _latest(moment, zone)
+    if (later := _a_year_later(date)) is not None and later.replace(tzinfo=None) <= latest:
+        # To the library all of today is still to come, so that it takes the year before where none is named.
+        again = _read(text, languages, forms, day + timedelta(days=2))
+        date = again.date if again is not None and again.date == later else date
     if date.tzinfo is not None:
         offset = date.utcoffset() or timedelta()
         return date.replace(tzinfo=timezone(offset) if offset else UTC)
     return date if zone is None else date.replace(tzinfo=zone)
+
+
+def without_year(form: str) -> bool:
+    """Whether a form (of strptime) says a day and no year."""
+    signs = set(_SIGN.findall(form.replace("%%", "")))
+    return not signs & set(YEARS) and ("j" in signs or ("d" in signs and bool(signs & set("mbB"))))
+
+
+def in_last_year(text: str, form: str, moment: float, zone: tzinfo | None) -> datetime:
+    """The date that a text says in a form without a year (of strptime): the last one that was. ValueError if it is no date."""
+    latest = _latest(moment, zone)
+    for year in range(latest.year, latest.year - LEAP_YEARS, -1):
+        try:
+            found = datetime.strptime(f"{year} {text}", f"%Y {form}")
+        except ValueError:
+            if year == latest.year - LEAP_YEARS + 1:
+                raise
+            continue  # A February 29th of another year.
+        if found.replace(tzinfo=None) <= latest:
+            return found
+    raise ValueError
+
+
+def _latest(moment: float, zone: tzinfo | None) -> datetime:
+    """What is later than this on the clock of the page has not been yet. Without a zone, its clock may be that of any place."""
+    return datetime.fromtimestamp(moment, zone or UTC).replace(tzinfo=None) + (FAST if zone is not None else EASTERN)
+
+
+def _a_year_later(date: datetime) -> datetime | None:
+    try:
+        return date.replace(year=date.year + 1)
+    except ValueError:
+        return None
+
+
+def _counted(now: datetime, delta: timedelta) -> datetime:
+    """Days count on the clock, hours in time: between them, the clock may have been changed."""
+    days = timedelta(days=int(delta / timedelta(days=1)))
+    return ((now + days).astimezone(UTC) + (delta - days)).astimezone(now.tzinfo)
 
 
 @lru_cache(16_384)

@@ -124,7 +124,9 @@ class LayerReader:
         if self._trim is not None:
             complete = list(map(self._trim, complete))
         records = records_of(self.name, complete) if self._keeps else []
-        return Reading(verdict, reason, records, links, tuple(page.missing), notes_of(page), page.cut_off)
+        return Reading(
+            verdict, reason, records, links, tuple(page.missing), notes_of(page), page.cut_off, page.unlinked
+        )
 
     def _things(self, page: PageContent, find: Finder) -> list[Any]:
         try:

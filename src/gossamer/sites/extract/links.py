@@ -17,7 +17,7 @@ from gossamer.sites.extract.regex import Pattern
 from gossamer.sites.extract.selector.extractor import Extractor
 from gossamer.sites.extract.selector.jmespath import search
 from gossamer.sites.extract.selector.selector import FAILURES
-from gossamer.sites.extract.turns import MARK, NAME, at_turn, uses_turn
+from gossamer.sites.extract.turns import MARK, NAME, at_turn, begins_with_one, uses_turn
 from gossamer.sites.extract.types import as_text
 from gossamer.sites.format import Follow, Format
 from gossamer.sites.page import LINKS, LimitExceeded
@@ -32,7 +32,7 @@ ATTRIBUTES = ("href", "src", "action")
 class LinkSet:
     """The links of one page so far, each once."""
 
-    __slots__ = ("_keys", "cut_off", "given", "links", "odd")
+    __slots__ = ("_keys", "cut_off", "given", "links", "odd", "unlinked")
 
     def __init__(self) -> None:
         self.links: list[PageRequest] = []
@@ -42,6 +42,8 @@ class LinkSet:
         self.odd = 0
         self.cut_off = False
         """Whether further pages of the list are left out because of `pages`."""
+        self.unlinked: dict[str, None] = {}
+        """The rules that made no link somewhere because a {name} of theirs is empty."""
 
     def add(self, link: PageRequest) -> bool:
         key = (link.layer, link.fingerprint)
@@ -54,7 +56,7 @@ class LinkSet:
         return True
 
     def tell(self, page: PageContent) -> None:
-        page.cut_off = self.cut_off
+        page.cut_off, page.unlinked = self.cut_off, tuple(self.unlinked)
         if self.odd:
             page.note(f"links: {self.odd} addresses are not URLs that can be fetched")
 
@@ -92,6 +94,7 @@ class FollowRule:
             raise ValueError(f"the site has no layer {follow.to!r} to follow to")
         self.numbered = follow.pages is not None and uses_turn(follow)
         """Whether it counts pages; then it comes after the other rules."""
+        self._from_one = self.numbered and begins_with_one(follow)
 
     def gather(
         self, page: PageContent, thing: Any, fields: Mapping[str, Any], into: LinkSet, marks: Sequence[int] = ()
@@ -101,18 +104,29 @@ class FollowRule:
         try:
             if self._when is not None and not counts(self._when({**page.values, **fields} if page.values else fields)):
                 return
+            turn = document.turn + 1
             if self.numbered:
-                follow, parts = at_turn(follow, document.turn + 1, look_up(NAME, page, fields) is None), None
+                follow, parts = at_turn(self._follow, turn, look_up(NAME, page, fields) is None), None
+            empty = page.empty_values
             addresses = self._addresses(follow, page, thing, fields)
+            if page.empty_values > empty:
+                into.unlinked[self._name] = None
+            if self._from_one and turn == 1 and self._is_itself(page, addresses):
+                page.note(f"{self._name}: the first page turn would be this page itself, and is left out")
+                turn = 2
+                follow = at_turn(self._follow, turn, look_up(NAME, page, fields) is None)
+                addresses = self._addresses(follow, page, thing, fields)
             if not addresses:
                 return
             carried = self._carried(page, fields)
             if marks:
                 carried = {**carried, MARK: marks}
             parts = parts or request_parts(follow, lambda data: filled(data, page, fields))
-            self._add(page, addresses, carried, parts, into, follow.limit, document.depth + 1)
+            self._add(page, addresses, carried, parts, into, follow.limit, turn)
         except UnknownName as error:
             page.note(f"{self._name}: {error}")
+            if self._follow.pages is None:  # The last page of a list has no cursor, and need not have one.
+                into.unlinked[self._name] = None
         except FAILURES as error:
             page.note(f"{self._name}: {type(error).__name__}: {error}")
 
@@ -124,9 +138,24 @@ class FollowRule:
         before = before if isinstance(before, list) else []  # A site in Python may pass on anything.
         if marks and not any(one == other for one, other in zip(marks, before, strict=False)):
             return False
+        if marks and self._from_one and page.document.turn == 1:
+            page.note(f"{self._name}: this page has the same as the first one, and is taken for the first one")
+            return False
         if marks:
             page.note(f"{self._name}: this page has the same as the one before it, so the pages end here")
         return True
+
+    def _is_itself(self, page: PageContent, addresses: Iterable[str]) -> bool:
+        """Whether the only address is that of the page."""
+        follow, found = self._follow, list(addresses)
+        if len(found) != 1 or (follow.form, follow.json_, follow.body) != (None, None, None):
+            return False
+        try:
+            url = page.addresses().absolute(found[0])
+        except ValueError:
+            return False
+        own = self._site.fingerprint(self._layer, page.document.url)
+        return self._site.fingerprint(self._layer, url) == own
 
     def _addresses(self, follow: Follow, page: PageContent, thing: Any, fields: Mapping[str, Any]) -> Iterable[str]:
         """The addresses that the rule finds, each once, in the order of the page."""
@@ -168,9 +197,9 @@ class FollowRule:
         parts: RequestParts,
         into: LinkSet,
         limit: int,
-        depth: int,
+        next_turn: int,
     ) -> None:
-        follow, site, absolute = self._follow, self._site, page.addresses().absolute
+        follow, site, absolute, depth = self._follow, self._site, page.addresses().absolute, page.document.depth + 1
         method, headers, cookies, body, query = parts
         deepest, turning, own = site.limits_depth, follow.pages is not None, not crosses(follow.to)
         given = into.given.get(self._name, 0)
@@ -210,7 +239,7 @@ class FollowRule:
             turn, level, inherited = 0, depth if own else 0, carried
             if turning and layer == self._layer:
                 # Another page of the same list: not deeper, and of the same parent.
-                turn, level = page.document.turn + 1, depth - 1
+                turn, level = next_turn, depth - 1
                 if follow.pages and turn > follow.pages:
                     into.cut_off = True
                     continue

@@ -2,13 +2,13 @@
 
 The first page is turn 0, so the first link of a rule is for turn 1. The turns end with the first page that is empty, or that has the
 same as the page before it: many sites show their last page again for any higher number. Records of the same keys are the same, whatever
-else has changed in them meanwhile.
+else has changed in them meanwhile. A rule that asks for page 1 first ({turn}) may find the first page again there: that is not the end.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -29,11 +29,22 @@ def uses_turn(follow: Follow) -> bool:
     return any(_has_turn(getattr(follow, key)) for key in BODY)
 
 
+def begins_with_one(follow: Follow) -> bool:
+    """Whether a rule asks for page 1 first, which may be the page that it starts from."""
+    found = [one.groups() for key in BODY for text in _texts(getattr(follow, key)) for one in TURN.finditer(text)]
+    return bool(found) and all(int(times or 1) == 1 and not int(plus or 0) for times, plus in found)
+
+
 def _has_turn(data: Any) -> bool:
+    return any(TURN.search(text) for text in _texts(data))
+
+
+def _texts(data: Any) -> Iterator[str]:
     if isinstance(data, str):
-        return TURN.search(data) is not None
+        yield data
     inner: Iterable[Any] = data.values() if isinstance(data, dict) else data if isinstance(data, list | tuple) else ()
-    return any(map(_has_turn, inner))
+    for one in inner:
+        yield from _texts(one)
 
 
 def at_turn(follow: Follow, turn: int, plain: bool) -> Follow:

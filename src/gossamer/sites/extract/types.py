@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic_core import from_json
 
+from gossamer.sites.extract.dates import in_last_year, in_words, without_year
 from gossamer.sites.format import FieldRule, Kind
 
 LONGEST_NUMBER = 400
@@ -80,7 +81,7 @@ def turn_into(rule: FieldRule) -> Turn:
             return lambda value, place: as_bool(value)
         case Kind.DATE | Kind.DATETIME:
             zone = ZoneInfo(rule.tz) if rule.tz else None
-            if rule.languages or len(form) > 1:
+            if rule.languages or len(form) > 1 or any(map(without_year, form)):
                 return _of_dates(rule, zone)
             if rule.type is Kind.DATETIME and not form and zone is None:
                 return lambda value, place: (
@@ -221,11 +222,17 @@ def as_bytes(value: Any) -> bytes:
     return value if isinstance(value, bytes) else as_text(value).encode("utf-8", "replace")
 
 
-def as_datetime(value: Any, form: str | None = None, zone: tzinfo | None = None) -> datetime:
-    """A point in time. Without a zone of its own it is in `zone`, or has none; Unix time is in `zone` or UTC."""
+def as_datetime(
+    value: Any, form: str | None = None, zone: tzinfo | None = None, moment: float | None = None
+) -> datetime:
+    """A point in time. Without a zone of its own it is in `zone`, or has none; Unix time is in `zone` or UTC. A `form` without a year
+    is of the last one before `moment`."""
     text = as_text(value).strip()
     try:
-        found = datetime.strptime(text, form) if form else _read(text, value)
+        if form and moment is not None and without_year(form):
+            found = in_last_year(text, form, moment, zone)
+        else:
+            found = datetime.strptime(text, form) if form else _read(text, value)
         if found.tzinfo is None:
             return found if zone is None else found.replace(tzinfo=zone)
         return found if zone is None or found.tzinfo is not UTC else found.astimezone(zone)
@@ -240,14 +247,12 @@ def _of_dates(rule: FieldRule, zone: tzinfo | None) -> Turn:
     def turn(value: Any, place: UrlBase) -> Any:
         for form in ways:
             with suppress(ValueError):
-                found = as_datetime(value, form, zone)
+                found = as_datetime(value, form, zone, place.moment())
                 break
         else:
             try:
                 if not rule.languages:
                     raise ValueError
-                from gossamer.sites.extract.dates import in_words
-
                 found = in_words(as_text(value).strip(), rule.languages, rule.format, place.moment(), zone)
             except (ValueError, OverflowError):
                 said = " nor ".join(map(repr, rule.format)) if rule.format else ""

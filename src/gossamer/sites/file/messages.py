@@ -43,6 +43,7 @@ _PATTERNS = {
     "layers": "the letters a to z and A to Z, digits, _, : and -, beginning with a letter, a digit or _",
     "from": "one of content, url, parent, headers, fields and status, as headers.etag",
     "hook": "module:function",
+    "time": "a time of the day, as 06:00 or 22:30",
 }
 
 
@@ -151,13 +152,9 @@ def _sentence(first: dict[str, Any], faults: list[dict[str, Any]], value: Any, n
         known = f"{name} is {_shown(value)}; it must be {listed(choices, 'or')}"
         return known, hint if hint.startswith("did") else ""
     if kind == "string_pattern_mismatch":
-        form = (
-            _PATTERNS["from"]
-            if name == "from"
-            else _PATTERNS["hook"]
-            if "\\w" in context["pattern"]
-            else _PATTERNS["layers"]
-        )
+        pattern = context["pattern"]
+        of = "time" if "24:00" in pattern else "from" if name == "from" else "hook" if "\\w" in pattern else "layers"
+        form = _PATTERNS[of]
         return f"{_shown(value)} cannot stand here", f"use {form}"
     if kind.startswith(("greater_than", "less_than")):
         bound = next(v for k, v in context.items() if k in ("ge", "gt", "le", "lt"))

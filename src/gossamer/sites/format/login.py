@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from gossamer.sites.format.selector import Body, FieldRule
-from gossamer.sites.format.values import LISTED, Name, Number, SiteModel, Texts, Whole, listed
+from gossamer.sites.format.values import LISTED, Flag, Name, Number, SiteModel, Texts, Whole, listed
 
 Statuses = Annotated[tuple[Number, ...], BeforeValidator(listed), LISTED]
 
@@ -34,6 +34,8 @@ class SessionEnd(SiteModel):
     """Texts that say so, any of them."""
     redirect: str | None = None
     """Regular expression on the URL that a page redirects to. Default: the login page."""
+    form: Flag = True
+    """Whether an HTML page with a field for a password says so."""
 
 
 class LoginRule(Body):

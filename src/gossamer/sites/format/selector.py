@@ -169,7 +169,7 @@ class FieldRule(Taken):
     default: Any = None
     """The value if nothing is found."""
     format: Texts = ()
-    """How a date is written, in the letters of strptime; of several, the first that fits. Without it, ISO 8601, RFC 2822 and numbers (Unix time) are read."""
+    """How a date is written, in the letters of strptime; of several, the first that fits. Without it, ISO 8601, RFC 2822 and numbers (Unix time) are read. A date without a year is the last one before the page was fetched."""
     languages: Texts = ()
     """The languages of dates in words, as en, de or en-GB: month names, "yesterday", "3 hours ago" (before the page was fetched)."""
     tz: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gossamer.sites.format.layer import Hooks, Identity, Layer, RequestRule, Seen
 from gossamer.sites.format.login import LoginRule
@@ -189,6 +189,15 @@ class StoreRule(SiteModel):
     """For a layer that a Python function reads: the fields of its records, with their types. With ? at its end (`decimal?`) the value may be missing. Without `types`, the records themselves say what the columns are."""
 
 
+LEAST_WEIGHT = 0.001
+
+
+def _some_weight(weight: float) -> float:
+    if 0 < weight < LEAST_WEIGHT:
+        raise ValueError(f"a weight is at least {LEAST_WEIGHT}, or 0 for a site that is paused")
+    return weight
+
+
 class SiteSpec(SiteModel):
     """A source: where to begin, which kinds of pages it has, what to take from them and where to store that."""
 
@@ -212,8 +221,8 @@ class SiteSpec(SiteModel):
     """The kinds of pages, by name. Where it matters which comes first, the order of the file counts."""
     schedule: Schedule | None = None
     """When a new round begins; without it, only on request."""
-    weight: float = Field(1.0, ge=0.001, le=1e6)
-    """The share among the sites that the same workers serve."""
+    weight: Annotated[float, AfterValidator(_some_weight)] = Field(1.0, ge=0, le=1e6)
+    """The share among the sites that the same workers serve, from 0.001 on. 0: the site is paused; nothing of it is fetched, no round begins, and what waits stays."""
     limits: Limits = Limits()
     """Bounds of the whole site."""
     politeness: Politeness = Politeness()
@@ -240,3 +249,8 @@ class SiteSpec(SiteModel):
     """The directory of the WARC files."""
     code: dict[str, str] = Field(default_factory=dict)
     """The modules with the functions of a site in Python, and the digests of their source: written when the site is pushed. A worker that has loaded other code says so."""
+
+    @property
+    def is_served(self) -> bool:
+        """Whether anything of it is to be fetched."""
+        return self.active and self.weight > 0

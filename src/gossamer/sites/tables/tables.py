@@ -150,11 +150,27 @@ class Rows:
         """The layers whose rows come in parts."""
         self._optional = {layer: names for layer, names in parts.optional.items() if names}
         self._keys = {layer: site.store[layer].key for layer in stored}
+        self._nested = {
+            layer: [(field, child.key) for field, child in site.store[layer].children.items() if child.key]
+            for layer in stored
+        }
+        self._history = {layer for layer in stored if site.store[layer].history}
 
     def page_key(self, record: Record) -> tuple[str, ...]:
         """The key of a record that says nothing of it itself, so that all records of a page have the same; empty for others."""
         key = self._keys.get(record.layer, ())
         return key if all(name in EXTRA and name not in record.fields for name in key) else ()
+
+    def overwritten(self, layer: str, records: Sequence[Record]) -> dict[str, int]:
+        """How many records of a page are lost to others of it, with the same key and other values: by their layer, or LAYER.FIELD for
+        nested ones."""
+        own = [record.fields for record in records if record.layer == layer]
+        if layer not in self._keys or layer in self._history:
+            return {}
+        found = {layer: _lost(own, self._keys[layer]) if len(own) > 1 else 0}
+        for field, key in self._nested[layer]:
+            found[f"{layer}.{field}"] = sum(_lost(fields.get(field) or (), key) for fields in own)
+        return {name: lost for name, lost in found.items() if lost}
 
     def list_digests(self, layer: str, records: Sequence[Record]) -> tuple[str, ...]:
         """Digests of the key and of the lists of a function's only record on a page of its layer; empty if it has none of these. A further
@@ -187,6 +203,13 @@ class Rows:
             {**{name: facts.get(name) for name in shape.extras}, **record.fields} if shape.extras else record.fields
         )
         return shape.row(fields)
+
+
+def _lost(records: Sequence[Mapping[str, Any]], key: Sequence[str]) -> int:
+    if len(records) < 2:
+        return 0
+    keys = {repr([fields.get(name) for name in key]) for fields in records}
+    return 0 if len(keys) == len(records) else len({repr(fields) for fields in records}) - len(keys)
 
 
 def _fitting(value: Any, type: str) -> Any:

@@ -104,6 +104,10 @@ class Database(ABC):
         """Rename tables (old name → new name; parents first) and create `shapes` in their place, so that no table is ever
         missing."""
 
+    def only_read(self, connection: Connection) -> None:
+        """Let the transaction that has just begun change nothing."""
+        connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+
     def patient(self, engine: Engine) -> Engine:
         """An engine for changes of tables, which may take hours; `engine` itself if it has no limit."""
         return engine

@@ -120,6 +120,10 @@ class Sqlite(Database):
 
         return engine
 
+    def only_read(self, connection: Connection) -> None:
+        # For as long as the connection lasts.
+        connection.exec_driver_sql("PRAGMA query_only = ON")
+
     def watchdog(self, engine: Engine, *, patient: bool) -> Watchdog:
         # Nobody to wait for but other processes' locks, which has its limit.
         return Watchdog(engine, self.cut, self.reachable, seconds=0.0, longest=0.0)

@@ -21,6 +21,7 @@ from gossamer.testing.contract.guarantees.order import TestLanes, TestOrder
 from gossamer.testing.contract.guarantees.page import TestAtomicPage
 from gossamer.testing.contract.guarantees.pages import (
     TestFeed,
+    TestLocate,
     TestPageRecords,
     TestRecordsChange,
     TestRediscovery,
@@ -76,6 +77,7 @@ __all__ = [
     "TestLanes",
     "TestLead",
     "TestLists",
+    "TestLocate",
     "TestNothingLost",
     "TestOrder",
     "TestPageRecords",

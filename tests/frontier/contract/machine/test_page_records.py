@@ -1,5 +1,5 @@
 """Lanes that keep page records under random calls: found, fed, visited, dropped, switched off and on, on a server that goes back. No page
-is lost, and none is fetched before it is due. What is expected of a visit and of a link are the planner's own rules."""
+is lost, and none is fetched before it is due. What is expected of a visit and of a link are the rules of tests/support/model."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from tests.frontier.contract.machine.ground import FACTOR
+from tests.support.model.page_rules import PageRecord, RediscoveryRules, Visit, rediscovered, visited
 
 from gossamer.model import (
     AddOutcome,
@@ -26,7 +27,6 @@ from gossamer.model import (
     Settlement,
     Token,
 )
-from gossamer.planner.policy.pages import PageRecord, RediscoveryRules, Visit, rediscovered, visited
 from gossamer.testing.contract import Crawl
 from gossamer.testing.contract.guarantees.rollback import Picture, go_back, picture
 from gossamer.testing.servers import Server

@@ -86,7 +86,9 @@ class CachingResolver(AbstractResolver):
             if old is not None and old.addresses:
                 known = _CachedAddress(until, old.addresses)
             else:
-                known = _CachedAddress(until, [], error if isinstance(error, OSError) else OSError(str(error)))
+                # What cannot be written as a name is nobody's.
+                failure = error if isinstance(error, OSError) else OSError(socket.EAI_NONAME, str(error))
+                known = _CachedAddress(until, [], failure)
         self._known[key] = known
         self._known.move_to_end(key)
         if len(self._known) > self._most:

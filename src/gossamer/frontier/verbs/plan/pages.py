@@ -9,7 +9,8 @@ from gossamer.errors import PolicyError
 from gossamer.frontier.call import Verb, function_call, read, text
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs.work.batch import RequestChecker, entry_of
-from gossamer.model import LaneFeed, PageEvent, PageInfo, PageState
+from gossamer.model import LaneFeed, PageEvent, PageInfo, PageState, RequestPlace
+from gossamer.model.plan.page_record import FeedLane
 
 STATES = (
     PageState.FOUND, PageState.SCHEDULED, PageState.FINISHED, PageState.FAILED, PageState.GONE,
@@ -21,6 +22,8 @@ EVENTS = (
 )  # fmt: skip
 EVENT_BYTES = 5
 CALL_PAGES = 1000
+LOOK = 10_000
+"""Requests of each kind that `locate` looks at."""
 
 
 class PageRecordVerbs:
@@ -33,12 +36,12 @@ class PageRecordVerbs:
     def feed(
         self,
         partition: int,
-        lanes: Sequence[tuple[str, int, int | None]],
+        lanes: Sequence[FeedLane],
         *,
         term: int = 0,
         log: tuple[int, int] | None = None,
     ) -> Verb[list[LaneFeed]]:
-        rows = [[lane, most, -1 if limit is None else limit] for lane, most, limit in lanes]
+        rows = [[lane, most, -1 if limit is None else limit, *due] for lane, most, limit, *due in lanes]
         header = {"term": term, "lanes": rows, **({} if log is None else {"log": log})}
         [reply] = yield [function_call("feed", self._base(partition), header)]
         return [LaneFeed(*row) for row in read(reply)[1]]
@@ -62,6 +65,19 @@ class PageRecordVerbs:
         [(told, *records)] = yield [function_call("pages", self._base(partition), header)]
         cursor, _, heads = read(told)
         return text(cursor), [page_info(partition, head, record) for head, record in zip(heads, records, strict=True)]
+
+    def locate(
+        self, lane: str, host: str, fingerprint: int, *, dead_since: float | None = None, look: int = LOOK
+    ) -> Verb[RequestPlace]:
+        partition = keys.partition_of(host, len(self.bases))
+        header: dict[str, Any] = {
+            "lane": lane, "host": host, "fp": entry_of(self.checked.fingerprint(fingerprint)), "look": look,
+        }  # fmt: skip
+        if dead_since is not None:
+            header["since"] = -1 if dead_since < 0 else int(dead_since * 1000)
+        [reply] = yield [function_call("locate", self._base(partition), header)]
+        _, state, priority, ahead, at, worker, queued, whole, letter = read(reply)
+        return RequestPlace(partition, state, int(priority), ahead, at / 1000, worker, queued, bool(whole), letter)
 
     def _base(self, partition: int) -> str:
         if not 0 <= partition < len(self.bases):

@@ -56,7 +56,8 @@ class PlanVerbs:
             self._groups[lanes] = self._joined(known)
         now, _, documents, (term, name, until), *_ = heads[0]
         leader = Leader(False, term, name, until / 1000, now / 1000)
-        return PlanState(now / 1000, documents, leader, self._groups[lanes])
+        clocks = tuple(head[0] / 1000 for head in heads)
+        return PlanState(now / 1000, documents, leader, self._groups[lanes], clocks)
 
     def plan_cycles(self, limit: int = 20) -> Verb[list[PlanCycle]]:
         replies = yield [function_call("plan_cycles", base, {"limit": max(1, limit)}) for base in self.bases]
@@ -80,7 +81,9 @@ class PlanVerbs:
 
     def _group(self, name: str, rows: Mapping[int, PartitionRow]) -> GroupState:
         """As its home partition tells it; what waits, over all. A home partition that has lost the group is told of it by workers."""
-        home = rows.get(keys.home_of(name, self.partitions)) or next(iter(rows.values()))
+        place = keys.home_of(name, self.partitions)
+        place = place if place in rows else next(iter(rows))
+        home = rows[place]
         row = read(home.noted) if home.noted else {}
         lanes: dict[str, Sequence[int]] = {}
         for each in rows.values():
@@ -101,6 +104,8 @@ class PlanVerbs:
             bool(row.get("late")),
             row.get("trigger", ""),
             tuple(LaneState(lane, *waiting) for lane, waiting in sorted(lanes.items())),
+            place,
+            bool(row.get("tasks")),
         )
 
 

@@ -35,7 +35,7 @@ from gossamer.model import (
 )
 from gossamer.model.reply import Invalid
 
-FIRST_ITEM = 4
+FIRST_ITEM = 5
 """Where the items begin among a function's arguments."""
 FIRST = SETTLEMENT.at("first_item")
 SETTLED = {outcome.value: outcome for outcome in SettleOutcome}
@@ -136,8 +136,9 @@ class WorkVerbs:
             }  # fmt: skip
             if session:
                 header["session"] = session
-            if part.visits:
-                header["visits"] = part.visits
+            statuses, part.signatures = arguments.visits(part.visits, len(part.settle))
+            if statuses:
+                header["statuses"] = statuses
             if part.lists:
                 header["lists"] = list(part.lists)
             if part.withheld and relies and partition in relies:
@@ -216,6 +217,7 @@ class WorkVerbs:
             header,
             part.children.records,
             part.add.records,
+            part.signatures,
             *part.items,
             *part.deliveries,
         )

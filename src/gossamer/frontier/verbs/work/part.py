@@ -17,7 +17,7 @@ from gossamer.frontier.verbs.work.outbox import (
     CALL_REQUESTS,
     OutboxBuilder,
 )
-from gossamer.model import AddOutcome, Ending, Request, Settlement
+from gossamer.model import AddOutcome, Ending, PageVisit, Request, Settlement
 from gossamer.model.reply import Invalid
 
 PUSHED = SETTLEMENT.at("pushed")
@@ -30,7 +30,7 @@ class PartitionExchange:
 
     __slots__ = (
         "add", "checked", "children", "deliveries", "fetched", "home", "items", "lists", "partitions", "sent", "settle", "settled_at",
-        "size", "slots", "spilt", "visits", "withheld",
+        "signatures", "size", "slots", "spilt", "visits", "withheld",
     )  # fmt: skip
 
     def __init__(self, home: int, partitions: int, checked: RequestChecker, slots: bool) -> None:
@@ -38,7 +38,8 @@ class PartitionExchange:
         self.home, self.partitions, self.checked, self.slots = home, partitions, checked, slots
         self.settle: list[list[Any]] = []
         self.settled_at: list[int] = []
-        self.visits: list[int] = []
+        self.visits: dict[int, PageVisit] = {}
+        self.signatures = b""
         self.fetched: list[list[Any]] = []
         self.sent: list[list[Any]] = []
         self.items: list[bytes] = []
@@ -71,7 +72,7 @@ class PartitionExchange:
         self._put_children(box, index, number, settlement, outcomes, invalid)
         self.settled_at.append(index)
         if settlement.visit is not None:
-            self.visits += (number, *arguments.visit(settlement.visit))
+            self.visits[number] = settlement.visit
         if settlement.withheld is not None:
             self.withheld.append((number, settlement.withheld))
         own = lease.lane.rpartition(".")[0]

@@ -101,6 +101,23 @@ class TestLead:
             assert leader.term > ahead + frontier.partitions - 1
         assert frontier.new_round("g", 1, term=leader.term) == 1
 
+    def test_a_former_leader_changes_nothing_about_alerts(self, crawl: Crawl) -> None:
+        frontier, one, other = crawl.frontier, Token.fresh(), Token.fresh()
+        former = frontier.lead(one, "one", SECONDS).term
+        frontier.put_alert_entries({"a": b"\x00\xff", "b": b"2", "c": b"3"}, term=former)
+        frontier.put_alert_entries({"b": None, "c": b"4"}, term=former)
+        crawl.advance(SECONDS + 1)
+        with pytest.raises(NotLeader):
+            frontier.put_alert_entries({"a": None}, term=former)
+        term = frontier.lead(other, "other", SECONDS).term
+        with pytest.raises(NotLeader):
+            frontier.put_alert_entries({"a": None, "c": b"5"}, term=former)
+        assert frontier.alert_entries()[1] == {"a": b"\x00\xff", "c": b"4"}
+        frontier.put_alert_entries({"a": b"6"}, term=term)
+        now, found = frontier.alert_entries(["a", "none"])
+        assert found == {"a": b"6"}
+        assert abs(now - frontier.lead(other, "other", SECONDS, term).now) < SECONDS
+
     def test_bad_input(self, crawl: Crawl) -> None:
         for name, seconds in (("x" * 201, SECONDS), ("one", 0), ("one", float("nan"))):
             with pytest.raises(PolicyError):

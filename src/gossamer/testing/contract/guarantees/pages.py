@@ -15,7 +15,9 @@ from gossamer.model import (
     PageState,
     PageVisit,
     RecordPolicy,
+    RequestPlace,
     RevisitRules,
+    Settlement,
     Token,
     fingerprint,
 )
@@ -89,6 +91,19 @@ class TestPageRecords:
         assert crawl.frontier.page_records("g.plain", [fingerprint("one")]) == [None]
         with pytest.raises(UnknownLane):
             crawl.frontier.page_records("g.no", [5])
+
+    def test_pages_of_one_call_are_recorded_each_with_its_own(self, crawl: Crawl, worker: Worker) -> None:
+        recorded(crawl)
+        crawl.add("one", "silent", "two")
+        told = {b"one": PageVisit(200, 11), b"silent": None, b"two": PageVisit(204, 22)}
+        leases = worker.lease(3)
+        worker.exchange(settle=[Settlement(lease, visit=told[lease.payload]) for lease in leases])
+        found = [(one.status, one.signature) for one in (page(crawl, name) for name in ("one", "silent", "two"))]
+        assert found == [(200, 11), (0, 0), (204, 22)]
+        crawl.add("one", "one", dont_filter=True)
+        leases = worker.lease(2)
+        worker.exchange(settle=[Settlement(lease, visit=PageVisit(200, 12 + n)) for n, lease in enumerate(leases)])
+        assert page(crawl, "one").changes == 2, "one visit after the other"
 
     def test_pages_are_listed_by_state(self, crawl: Crawl) -> None:
         recorded(crawl)
@@ -215,6 +230,15 @@ class TestPageRecords:
         assert crawl.lane().pages < 20
         crawl.finish()
 
+    def test_pages_that_wait_for_their_time_stay_where_there_are_too_many(self, crawl: Crawl) -> None:
+        recorded(crawl, RecordPolicy(max_pages=2))
+        leads(crawl)
+        wanted = [f"page {n}" for n in range(5)]
+        crawl.frontier.add([crawl.request(name, delay=60) for name in wanted])
+        # The leader is gone by then: workers go on.
+        crawl.advance(61)
+        assert sorted(names(crawl.worker().lease(9))) == wanted
+
     def test_the_furthest_visits_go_first_where_there_are_too_many(self, crawl: Crawl) -> None:
         recorded(crawl, RecordPolicy(RevisitRules(HOUR), max_pages=2))
         for name in ("one", "two", "three"):
@@ -304,6 +328,25 @@ class TestRevisits:
         assert [event for event, _ in again.trail][-2:] == [PageEvent.DUE, PageEvent.UNCHANGED]
         assert crawl.finish() == []
         crawl.balanced()
+
+    def test_a_record_keeps_the_last_events(self, crawl: Crawl) -> None:
+        recorded(crawl, HOURLY)
+        crawl.add("one")
+        for signature in range(1, 7):
+            last = visit(crawl, "one", signature=signature)
+            crawl.advance(HOUR)
+        assert [event for event, _ in last.trail] == [PageEvent.DUE, PageEvent.CHANGED] * 4
+        assert (last.changes, last.host, last.payload) == (5, crawl.host, b"one")
+        assert last.trail[-1][1] == int(last.last)
+
+    def test_a_due_page_is_of_the_round_that_moves_it(self, crawl: Crawl) -> None:
+        recorded(crawl, RecordPolicy(RevisitRules(HOUR), newer=True))
+        crawl.add("one")
+        visit(crawl, "one")
+        crawl.frontier.new_round("g", 1)
+        crawl.advance(HOUR)
+        assert visit(crawl, "one").version == 1
+        assert crawl.add("one") == [DUPLICATE], "this round has it"
 
     def test_adaptive_visits_follow_the_changes(self, crawl: Crawl) -> None:
         recorded(crawl, RecordPolicy(RevisitRules(HOUR, min=1200, max=2 * HOUR, adaptive=True)))
@@ -407,6 +450,32 @@ class TestFeed:
         assert fed(crawl, 9, limit=3) == 0
         assert fed(crawl, 9, limit=4) == 1
         assert fed(crawl, 9) == 1
+
+    def test_a_lane_without_room_still_says_what_is_due(self, crawl: Crawl) -> None:
+        recorded(crawl, HOURLY, LanePolicy(max_queued=1))
+        for name in ("one", "two"):
+            crawl.add(name)
+            crawl.finish()
+        crawl.advance(HOUR)
+        leads(crawl)
+        assert fed(crawl, 9) == 1
+        rows = [row for p in range(crawl.frontier.partitions) for row in crawl.frontier.due_lanes(p) if row.due]
+        assert [(row.lane, row.due, row.queued) for row in rows] == [("g.a", 1, 1)]
+        assert crawl.frontier.feed(0, [("g.a", 0, 7, 5)]) == [(0, 5, 7)], "it gets none, so nobody looks"
+
+    def test_workers_hear_when_the_next_page_is_due(self, crawl: Crawl, worker: Worker) -> None:
+        recorded(crawl, HOURLY)
+        for name in ("one", "two"):
+            crawl.add(name)
+            crawl.finish()
+            crawl.advance(600)
+        crawl.advance(HOUR - 1200)
+        leads(crawl)
+        assert fed(crawl, 9) == 1
+        assert crawl.finish() == ["one"]
+        ready_in = worker.exchange(want=crawl.frontier.partitions).hints.ready_in
+        assert ready_in is not None
+        assert ready_in > 500, "not when the planner's lead runs out, which moves nothing that is not due"
 
     def test_lifo_lanes_take_the_newest(self, crawl: Crawl) -> None:
         recorded(crawl, lane=LanePolicy(Order.LIFO))
@@ -518,6 +587,25 @@ class TestRecordsChange:
         assert (page(crawl, "one").due, page(crawl, "one").interval) == (0, 0)
         assert crawl.add("one") == [DUPLICATE]
 
+    def test_a_link_counts_where_visits_have_ended(self, crawl: Crawl, worker: Worker) -> None:
+        for after in (2 * HOUR, HOUR / 2):
+            recorded(crawl, HOURLY)
+            crawl.add("one", "two", "three")
+            for lease in worker.lease(3):
+                failed = lease.payload == b"three"
+                worker.settle(lease, ending=Ending.FAILED if failed else Ending.DONE, visit=PageVisit(200, 1))
+            recorded(crawl, RecordPolicy(finished=after))
+            assert crawl.add("one") == [DUPLICATE]
+            crawl.advance(after - 10)
+            assert worker.lease(3) == [], "before its time"
+            crawl.advance(20)
+            [lease] = worker.lease(3)
+            assert lease.payload == b"one"
+            worker.settle(lease)
+            crawl.advance(4 * HOUR)
+            assert worker.lease(3) == [], "nothing leads to these"
+            crawl.frontier.forget("g.a", [fingerprint(name) for name in ("one", "two", "three")])
+
     def test_a_dropped_lane_takes_its_records_along(self, crawl: Crawl) -> None:
         recorded(crawl, HOURLY)
         crawl.add("finished", "queued")
@@ -538,3 +626,46 @@ class TestRecordsChange:
         assert sum(crawl.frontier.drop_group("g")) == 2
         left = crawl.command(("KEYS", "*:p[grdf]*"), f"gossamer:{{{crawl.frontier.crawl}/0}}")
         assert not [key for key in left if crawl.frontier.crawl.encode() + b"/" in key]
+
+
+class TestLocate:
+    """Where a request is."""
+
+    def test_a_request_is_found_wherever_it_is(self, crawl: Crawl, worker: Worker) -> None:
+        crawl.define({"a": LanePolicy(), "last": LanePolicy(Order.LIFO, tier=1)})
+        crawl.add("one", "two", "three")
+        crawl.add("first", priority=5)
+        crawl.add("four", "five", "six", lane="g.last")
+        crawl.add("late", delay=60)
+
+        def where(name: str, lane: str = "g.a", **how: float) -> RequestPlace:
+            return crawl.frontier.locate(lane, crawl.host, fingerprint(name), **how)  # type: ignore[arg-type]
+
+        found = [where(name) for name in ("first", "one", "three")]
+        assert [(one.state, one.priority, one.ahead) for one in found] == [
+            ("queued", 5, 0),
+            ("queued", 0, 1),
+            ("queued", 0, 3),
+        ]
+        assert [where(name, "g.last").ahead for name in ("four", "six")] == [2, 0]
+        assert (where("late").state, where("late").queued) == ("delayed", 4)
+        assert (where("none").state, where("none").whole) == ("", True)
+        assert (where("three", look=2).state, where("three", look=2).whole) == ("", False)
+        lease = worker.one()
+        assert (where("first").state, where("first").worker) == ("leased", worker.token.incarnation)
+        worker.settle(lease, ending=Ending.FAILED)
+        [letter] = crawl.frontier.dead_letters("g")
+        assert [where("first", dead_since=since).letter for since in (-1, int(letter.at))] == [letter.id] * 2
+        assert [where("first", dead_since=letter.at + 60).letter, where("one", dead_since=-1).letter] == [0, 0]
+        assert where("first").letter == 0, "nobody asked for it"
+        with pytest.raises(UnknownLane):
+            where("one", "g.none")
+
+    def test_a_request_that_comes_back_is_found(self, crawl: Crawl, worker: Worker) -> None:
+        crawl.define({"a": LanePolicy()})
+        crawl.add("one", "two")
+        worker.send()
+        crawl.expire()
+        worker.exchange()
+        place = crawl.frontier.locate("g.a", crawl.host, fingerprint("one"))
+        assert (place.state, place.ahead) == ("queued", 0)

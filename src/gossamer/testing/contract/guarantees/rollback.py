@@ -12,7 +12,7 @@ from gossamer.errors import LaneKept
 from gossamer.frontier.call import function_call
 from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.frontier.verbs.control import lane_table
+from gossamer.frontier.verbs.control.tables import lane_table
 from gossamer.model import (
     AddOutcome,
     GroupPolicy,

@@ -10,7 +10,7 @@ import pytest
 from gossamer.errors import UnknownLane
 from gossamer.frontier.call import FunctionCall, function_call
 from gossamer.frontier.server import keys
-from gossamer.frontier.verbs import control
+from gossamer.frontier.verbs.control import control
 from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, SeenKind, SeenPolicy, SeenScope, fingerprint
 from gossamer.testing.contract.crawl import ADDED, DUPLICATE, FULL, Crawl
 

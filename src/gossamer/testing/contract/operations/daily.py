@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gossamer.errors import UnknownGroup
-from gossamer.model import CounterChange, CounterOp, Ending, LanePolicy, Settlement
+from gossamer.model import CounterChange, CounterOp, Ending, LanePolicy, Settlement, Token
 from gossamer.testing.contract.crawl import Crawl
 
 DAY = 86_400
@@ -46,6 +46,16 @@ class TestDailyCounts:
         assert crawl.frontier.daily_counts("g", days=3) == now
         assert crawl.frontier.daily_counts("g", days=4) == rows
 
+    def test_counts_in_brief_have_all_numbers_and_no_counters(self, crawl: Crawl) -> None:
+        crawl.define()
+        crawl.frontier.add([crawl.request("x"), crawl.request("y")])
+        crawl.frontier.exchange(Token.fresh(), counters=[CounterChange("g", "downloads", 3.0)])
+        whole, brief = crawl.frontier.counts(), crawl.frontier.counts(brief=True)
+        assert whole.groups[0].counters == {"downloads": 3.0}
+        assert brief.lanes == whole.lanes
+        assert brief.groups == [group._replace(counters={}) for group in whole.groups]
+        assert brief.group_policies == whole.group_policies
+
     def test_counters_of_layers_and_lost_leases_count(self, crawl: Crawl) -> None:
         crawl.define()
         self.noon(crawl)
@@ -62,6 +72,31 @@ class TestDailyCounts:
         rows = {row.lane: row for row in crawl.frontier.daily_counts("g")}
         assert rows["a"][3:11] == (1, 0, 0, 0, 1, 1, 1, 4)
         assert rows[""].items == 1
+
+    def test_a_lane_that_is_dropped_leaves_what_it_brought(self, crawl: Crawl) -> None:
+        worker = crawl.worker()
+
+        def brought(*pages: str) -> list[tuple[int, int]]:
+            crawl.define()
+            crawl.add(*pages)
+            read = [CounterChange("g", "site/read/a", float(len(pages)), CounterOp.ADD)]
+            worker.exchange(settle=[Settlement(lease) for lease in worker.lease(9)], counters=read)
+            return [(row.finished, row.read) for row in crawl.frontier.daily_counts("g") if row.lane == "a"]
+
+        crawl.define()
+        self.noon(crawl)
+        assert brought("1", "2", "3") == [(3, 3)]
+        list(crawl.frontier.drop_lane("g.a"))
+        assert brought("4", "5") == [(5, 5)]
+        crawl.advance(DAY)
+        assert brought("6", "7") == [(5, 5), (2, 2)]
+        list(crawl.frontier.drop_lane("g.a"))
+        crawl.advance(DAY)
+        crawl.define({"b": LanePolicy()})
+        crawl.frontier.add([crawl.request("b", lane="g.b")])
+        worker.settle(worker.one())
+        crawl.advance(DAY)
+        assert brought("8") == [(5, 5), (2, 2), (1, 1)]
 
     def test_what_is_too_old_goes(self, crawl: Crawl) -> None:
         crawl.define()

@@ -27,11 +27,14 @@ class TestPlanState:
         crawl.define({"a": LanePolicy(), "b": LanePolicy()}, GroupPolicy(start=True))
         frontier.define("other", {})
         before = frontier.plan_state(lanes=True)
-        assert before.groups["other"] == GroupState(
+        assert before.time_of(before.groups["g"]) == before.clocks[before.groups["g"].home]
+        assert before.groups["other"]._replace(home=0) == GroupState(
             "other", False, 0, "none", "", 0, 0, None, None, None, False, "", ()
         )
         lanes = (LaneState("g.a", 0, 0, 0), LaneState("g.b", 0, 0, 0))
-        assert before.groups["g"] == GroupState("g", True, 0, "owed", "", 1, 0, None, None, None, False, "", lanes)
+        assert before.groups["g"]._replace(home=0) == GroupState(
+            "g", True, 0, "owed", "", 1, 0, None, None, None, False, "", lanes
+        )
         worker = crawl.worker()
         assert frontier.start("g", worker.token)[0] is StartState.GRANTED
         hosts = crawl.spread(6)
@@ -152,6 +155,34 @@ class TestPlanState:
             if over or not any(lane.queued + lane.delayed for lane in self.group(crawl).lanes):
                 return dropped
         raise AssertionError("it goes on")
+
+    def test_lanes_that_nobody_goes_on_emptying_open_again(self, crawl: Crawl) -> None:
+        """Whoever empties them for the next round may die between two steps, or be told not to."""
+        frontier, hosts = crawl.frontier, crawl.spread(3)
+        crawl.define({"a": LanePolicy(), "b": LanePolicy()}, GroupPolicy(start=True))
+        frontier.pause(lane="g.b", reason="by hand")
+
+        def outcomes(name: str) -> set[AddOutcome]:
+            return set(frontier.add([crawl.request(f"{name} {host}", host) for host in hosts])[0])
+
+        for seconds in (5, 9, 9):
+            frontier.drop_round("g", 0)
+            crawl.advance(seconds)
+            assert outcomes(f"after {seconds}") == {AddOutcome.CLOSED}, "each step keeps them closed"
+        crawl.advance(2)
+        assert outcomes("later") == {ADDED}
+        assert [row.paused for row in frontier.counts("g").lanes] == ["", "by hand"], "as they were"
+        assert sorted(crawl.finish()) == sorted(f"later {host}" for host in hosts)
+        term = frontier.lead(Token.fresh(), "one", 60).term
+        frontier.drop_round("g", 0, term=term)
+        crawl.advance(100)
+        assert outcomes("a leader") == {AddOutcome.CLOSED}, "one that leads for a minute may look seldom"
+        crawl.advance(21)
+        assert outcomes("a leader") == {ADDED}
+        frontier.drop_round("g", 0)
+        assert frontier.new_round("g", 1) == 1
+        crawl.advance(60)
+        assert outcomes("next round") == {ADDED}
 
     def test_a_former_leader_drops_nothing(self, crawl: Crawl) -> None:
         frontier = crawl.frontier

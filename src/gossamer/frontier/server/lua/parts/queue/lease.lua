@@ -104,7 +104,7 @@ function Lease.reclaim(S, strikes_max)
         if v[LEASE.alone] == 1 and (mark or silent) then
           open_change(S, lane.group, -1)
           count(S, lane.id .. '|failed', 1)
-          if lane.records then Pages.ended(S, lane, v, 'failed') end
+          if lane.records then Pages.failed(S, lane, v) end
           bury(S, lane.group, lane.name, v, id, 'poison', 'its lease ran out ' .. v[LEASE.strikes] + (v[LEASE.losses] or 0)
             .. ' times without a word from its worker, the last time while it was tried alone')
         else
@@ -121,14 +121,13 @@ function Lease.reclaim(S, strikes_max)
     end
   end
   drop_leases(S, due)
-  if S.visits then Pages.flush(S) end
 end
 
 -- Ends leases. settle[i] = {id, nonce} for a page that is done and brought nothing, or {id, nonce, ending, delay ms, priority
 -- or nil, reason, detail, feedback or false, items from, items count, group, data for lists (how many), lists or nil if the
--- outbox has the data, items kept elsewhere (how many) or nil}; items are args[from..], then the data for lists. Returns one letter each:
--- s or l; and the set of those lost.
-function Lease.settle(S, incarnation, settle, args, default_group, visits)
+-- outbox has the data, items kept elsewhere (how many) or nil}; items are args[from..], then the data for lists. `seen`: what the pages were like
+-- (see Pages.settled). Returns one letter each: s or l; and the set of those lost.
+function Lease.settle(S, incarnation, settle, args, default_group, seen)
   local n = #settle
   if n == 0 then return '', {} end
   local ids = {}
@@ -138,9 +137,8 @@ function Lease.settle(S, incarnation, settle, args, default_group, visits)
   local marks = marked and read_many(S.b .. K.marks, ids) or {}
   local out, lost, ended, gone = {}, {}, {}, {}
   local hosts, asked, leases = {}, {}, {}
-  local seen = {} -- what pages were like, by settlement
-  for i = 1, visits and #visits or 0, 4 do seen[visits[i]] = {visits[i + 1], visits[i + 2], visits[i + 3]} end
   local left, done = {}, {} -- by lane: how many, and how many of them are done and brought nothing
+  local recorded, places, last = {}, nil, nil -- by lane with page records: which settlements; and those of the last such lane
   for i = 1, n do
     if raws[i] then
       local v = lease_table(raws[i])
@@ -163,7 +161,15 @@ function Lease.settle(S, incarnation, settle, args, default_group, visits)
         local lane = put_down(S, v, mark_of(marks[i], nonce))
         if lane then
           left[lane] = (left[lane] or 0) + 1
-          if lane.records and s[SETTLEMENT.ending] ~= 'retry' then Pages.ended(S, lane, v, s[SETTLEMENT.ending] or 'done', seen[i]) end
+          if lane.records and s[SETTLEMENT.ending] ~= 'retry' then
+            if lane ~= last then
+              places, last = recorded[lane] or {n = 0}, lane
+              recorded[lane] = places
+            end
+            local at = places.n + 1
+            places.n, places[at] = at, i
+            if byte(v[LEASE.record]) ~= 0 then places.mixed = true end
+          end
           if not s[SETTLEMENT.ending] or s[SETTLEMENT.ending] == 'done' and s[SETTLEMENT.items] == 0 and not s[SETTLEMENT.lists] and not s[SETTLEMENT.kept] then
             done[lane] = (done[lane] or 0) + 1
           else
@@ -189,7 +195,7 @@ function Lease.settle(S, incarnation, settle, args, default_group, visits)
     count(S, lane.f.pages, number)
   end
   drop_leases(S, gone, marked)
-  if S.visits then Pages.flush(S) end
+  for lane, places in pairs(recorded) do Pages.settled(S, lane, places, leases, settle, seen) end
   return table.concat(out), lost
 end
 

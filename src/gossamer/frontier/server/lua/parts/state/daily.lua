@@ -80,9 +80,30 @@ function Daily.touch(S, group)
   local day = tonumber(call('HGET', key, 'd'))
   if day and day >= today then return end
   local sums = totals(S, group)
-  if day then Daily.add(S, group, day, grown(sums, base_of(key))) end
+  if day then
+    local base = base_of(key)
+    Daily.add(S, group, day, grown(sums, base))
+    -- Counters of lanes that were dropped go on if they come again.
+    for name, n in pairs(base) do sums[name] = sums[name] or n end
+  end
   call('HSET', key, 'd', format('%d', today), 'b', pack(sums))
   if day then trim(key, day, today) end
+end
+
+-- A lane is dropped, and takes its counts along: the day has what it brought. Counters of workers stay.
+function Daily.leave(S, lane)
+  local key = S.b .. K.daily .. lane.group
+  local day = tonumber(call('HGET', key, 'd'))
+  if not day then return end
+  local prefix, base, mine = sub(lane.name, #lane.group + 2) .. '|', base_of(key), {}
+  for name, n in pairs(totals(S, lane.group)) do
+    if sub(name, 1, #prefix) == prefix then mine[name] = n end
+  end
+  local brought = grown(mine, base)
+  for _, what in ipairs(COUNTER_DAILY) do base[prefix .. what] = mine[prefix .. what] end
+  for _, what in ipairs(LANE_DAILY) do base[prefix .. what] = nil end
+  Daily.add(S, lane.group, day, brought)
+  call('HSET', key, 'b', pack(base))
 end
 
 -- Today, and for each day what it brought, as {day, counts}; the present one so far.

@@ -46,7 +46,7 @@ local DELIVERED_TTL = 2592000000 -- of a delivery, until its worker says that it
 local configs, configs_count = {}, 0
 
 local META = {'t', 'off', 'id', 'chg', 'cfg', 'paused', 'snap', 'mem', 'memat', 'x', 'taster', 'tasterat', 'alone', 'front',
-  'run', 'epoch', 'ob', 'ahead', 'lu', 'due'}
+  'run', 'epoch', 'ob', 'ahead', 'lu', 'due', 'rep'}
 
 local function fail(code, text)
   return redis.error_reply('GSM' .. code .. ' ' .. text)
@@ -70,6 +70,13 @@ local function read_many(key, fields)
     end
   end
   return out
+end
+
+-- Name, value, ... as a table.
+local function flat_table(flat)
+  local found = {}
+  for i = 1, #flat, 2 do found[flat[i]] = flat[i + 1] end
+  return found
 end
 
 -- The server's memory and its limit (0: none), in bytes.
@@ -157,12 +164,12 @@ local function begin(base)
     paused = v[6] or '', snap = tonumber(v[7]) or 0, mem = tonumber(v[8]) or 0, memat = tonumber(v[9]) or 0,
     x = tonumber(v[10]) or 0, taster = v[11] or '', tasterat = tonumber(v[12]) or 0, alone = tonumber(v[13]) or 0,
     front = tonumber(v[14]) or 0, run = v[15], epoch = v[16], ob = tonumber(v[17]) or 0,
-    leader_until = tonumber(v[19]) or 0, due = tonumber(v[20]) or 0,
+    leader_until = tonumber(v[19]) or 0, due = tonumber(v[20]) or 0, rep = tonumber(v[21]) or 0,
   }
   local ahead, now = tonumber(v[18]), nil
   local was = {
     mem = m.mem, memat = m.memat, x = m.x, taster = m.taster, tasterat = m.tasterat, alone = m.alone, front = m.front, ob = m.ob,
-    ahead = ahead, due = m.due,
+    ahead = ahead, due = m.due, rep = m.rep,
   }
   now, m.ahead = flow(m.t, ahead or 0, wall_clock(v[2]))
   -- Another process than the one that wrote last: it may have lost what that one had said. `finish` writes it down.
@@ -183,6 +190,7 @@ local function count_now(S, field)
 end
 
 local flush_hosts -- host.lua
+local open_forsaken -- round.lua
 
 -- Counts of nothing are not kept, but for the sum of what is open.
 local function flush_counts(S)
@@ -215,7 +223,7 @@ local function flush_counts(S)
 end
 
 -- What most calls leave as it was: written where it has changed.
-local SELDOM = {'mem', 'memat', 'x', 'taster', 'tasterat', 'alone', 'front', 'ob', 'ahead', 'due'}
+local SELDOM = {'rep', 'mem', 'memat', 'x', 'taster', 'tasterat', 'alone', 'front', 'ob', 'ahead', 'due'}
 
 local function finish(S)
   flush_hosts(S)
@@ -237,6 +245,7 @@ local function verb(name, flags, body)
   register(name, flags, function(keys, args)
     local S, problem = begin(keys[1])
     if not S then return problem end
+    if S.m.rep > 0 and S.m.rep <= S.now and flags[1] ~= 'no-writes' then open_forsaken(S) end
     return body(S, unpack_msg(args[1]), args)
   end)
 end

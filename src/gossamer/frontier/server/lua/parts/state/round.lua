@@ -51,18 +51,39 @@ function Round.counted(counts)
   return {pages = counts[1], items = counts[2], failed = counts[3], dead = counts[4]}
 end
 
--- Lanes that were emptied for the next round are open again, paused as they were.
-function Round.open_lanes(S, group, salt)
-  for _, id in ipairs(Lane.ids(S, group)) do
-    local lane = Lane.by_id(S, id)
-    if lane and lane.replaced then
-      lane.closed, lane.forced, lane.paused, lane.replaced = nil, nil, lane.replaced, nil
-      Lane.save(S, lane)
-      bump_config(S, salt)
-      Lane.activate(S, Lane.by_id(S, id))
-      Lane.note_shut(S, group, {[lane.stage] = true})
-    end
+-- A lane that is emptied for the next round is open again, paused as it was.
+local function open_lane(S, id, salt)
+  local lane = Lane.by_id(S, id)
+  if lane and lane.replaced then
+    lane.closed, lane.forced, lane.paused, lane.replaced = nil, nil, lane.replaced, nil
+    Lane.save(S, lane)
+    bump_config(S, salt)
+    Lane.activate(S, Lane.by_id(S, id))
+    Lane.note_shut(S, lane.group, {[lane.stage] = true})
   end
+  call('ZREM', S.b .. K.replacing, id)
+end
+
+function Round.open_lanes(S, group, salt)
+  for _, id in ipairs(Lane.ids(S, group)) do open_lane(S, id, salt) end
+end
+
+-- A lane is emptied for the next round, in many calls: whoever makes them may die between two, or want it no more. It stays closed
+-- until the next call should have come; a leader makes one in every cycle.
+local REPLACE_MS = 10000
+
+function Round.keep_closed(S, lane)
+  local ends = S.now + max(REPLACE_MS, 2 * (S.m.leader_until - S.now))
+  call('ZADD', S.b .. K.replacing, ends, lane.id)
+  if S.m.rep == 0 then S.m.rep = ends end
+end
+
+-- Lanes whose next round nobody has begun are open again, with what is left in them.
+open_forsaken = function(S)
+  local key = S.b .. K.replacing
+  for _, id in ipairs(call('ZRANGEBYSCORE', key, '-inf', S.now)) do open_lane(S, id, format('%s.%d', S.m.epoch, S.now)) end
+  S.m.rep = tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]) or 0
+  S.changed = true
 end
 
 -- The row of a round and its stored form; nil if it has none.

@@ -9,7 +9,7 @@
 --            meant, on every partition: another one of its name stays; none: whichever is there)[] or nil, hold (it is emptied and stays,
 --            until it is empty on all partitions; without it the births are noted as dropped), reopen (somebody defined it on another
 --            partition meanwhile: it stays, with what is left in it), replaces (the round whose rest is dropped, with hold: nothing
---            happens in another one, and the next one opens the lane again) or nil, term (of the planner that leads) or nil}
+--            happens in another one, and the next one opens the lane again, as does time if no call comes any more) or nil, term (of the planner that leads) or nil}
 -- Returns msgpack {done (1; 0; 2: the lane is gone, and memories wait for `purge`; 3: it is empty and stays), dropped in this call,
 --            known (0: there is no such lane; 1; 2: somebody defined it anew, so it is another one), its births[]}
 -- Cost    O(budget)
@@ -172,6 +172,7 @@ verb('drop', {'allow-oom'}, function(S, h)
     lane = Lane.by_id(S, lane.id)
     Lane.note_shut(S, lane.group)
   end
+  if h.replaces then Round.keep_closed(S, lane) end
   if h.force and not lane.forced then lane.closed, lane.forced = 'leases:0', true end
   -- Leases hold the lane until they end. Where no worker calls any more, those that ran out end here.
   if count_now(S, lane.id .. '|l') > 0 then
@@ -206,6 +207,7 @@ verb('drop', {'allow-oom'}, function(S, h)
   count(S, lane.id .. '|d', -delayed)
   open_change(S, lane.group, -queued - delayed)
   if done then
+    Daily.leave(S, lane)
     call('HDEL', S.b .. K.lane_names, lane.name)
     call('HDEL', S.b .. K.lane_policy, lane.id)
     call('HDEL', S.b .. K.shares .. lane.group, lane.id)

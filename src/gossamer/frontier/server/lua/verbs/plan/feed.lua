@@ -3,7 +3,7 @@
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {term (of the leader; 0: one that need not lead, and that nobody waits for), lanes[] {lane, most (pages to move), limit
---            (queued and delayed requests here that it may lead to; -1: the lane's own limits alone)}, log {limit, scheduled} of
+--            (queued and delayed requests here that it may lead to; -1: the lane's own limits alone), due pages as the caller knows them, or nil}, log {limit, scheduled} of
 --            the planner's cycle, to be kept with what came of it, or nil}
 -- Returns msgpack {now, rows[] {moved, due pages that are left, queued and delayed; all 0 for a lane that keeps no records}}
 -- Cost    O(most log pages)
@@ -18,21 +18,24 @@ local function keep_cycle(S, h, rows)
   call('LTRIM', S.b .. K.cycles, -CYCLES_KEPT, -1)
 end
 
-local function feed(S, name, most, limit)
+local function feed(S, name, most, limit, due)
   local lane = Lane.by_name(S, name)
   if not lane or not lane.records then return {0, 0, 0} end
-  local queued, moved = count_now(S, lane.id .. '|q') + count_now(S, lane.id .. '|d'), 0
+  -- It gets no share, and is as it was.
+  if most <= 0 and due then return {0, due, limit} end
+  local queued, moved = count_now(S, lane.f.q) + count_now(S, lane.id .. '|d'), 0
   if limit >= 0 then most = min(most, limit - queued) end
-  if most > 0 and not memory_full(S) then moved = Pages.feed(S, lane, most) end
+  if most > 0 and not memory_full(S) then moved = Due.feed(S, lane, most) end
   if moved > 0 then S.changed = true end
-  return {moved, Pages.left(S, lane), queued + moved}
+  return {moved, Due.left(S, lane), queued + moved}
 end
 
 verb('feed', {'allow-oom'}, function(S, h)
   local refusal, rows = Leader.refusal(S, h.term), {}
   if refusal then return refusal end
-  if h.term > 0 then Pages.feeder(S) end
-  for i, one in ipairs(h.lanes) do rows[i] = feed(S, one[1], one[2], one[3]) end
+  if h.term > 0 then Due.feeder(S) end
+  for i, one in ipairs(h.lanes) do rows[i] = feed(S, one[1], one[2], one[3], one[4]) end
+  Due.next_look(S)
   if h.log then keep_cycle(S, h, rows) end
   finish(S)
   return pack({S.now, rows})

@@ -10,9 +10,7 @@
 local LANE_WAITING = {'q', 'd', 'l'}
 
 local function read_all(S, key)
-  local flat, found = call('HGETALL', S.b .. key), {}
-  for i = 1, #flat, 2 do found[flat[i]] = flat[i + 1] end
-  return found
+  return flat_table(call('HGETALL', S.b .. key))
 end
 
 local function lane_rows(S, name, wanted)

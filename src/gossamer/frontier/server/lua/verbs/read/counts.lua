@@ -1,7 +1,7 @@
 -- counts: what the partition holds, for people and limits; read only and O(lanes + groups).
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {group or ''}
+-- ARGV    1: msgpack {group or '', brief (leave out counters and the policies of lanes) or nil}
 -- Returns msgpack {now, change counter, config version, paused, lanes [[name, paused, policy (in lanes that keep records with `pages`:
 --            found, known, ms when the first is due), counts {}]], groups [[name, policy, held, round, counts {}, items waiting, dead,
 --            start state]], counters [[group, [name, value...]]], whether a planner leads (1 or 0)}
@@ -29,11 +29,11 @@ verb('counts', {'no-writes'}, function(S, h)
         numbers(S, 'g|' .. name .. '|', GROUP_WHAT), call('XLEN', S.b .. K.items .. name),
         call('ZCARD', S.b .. K.dead_order .. name), started and unpack_msg(started)[2] or 'none',
       }
-      counters[#counters + 1] = {name, call('HGETALL', S.b .. K.counters .. name)}
+      if not h.brief then counters[#counters + 1] = {name, call('HGETALL', S.b .. K.counters .. name)} end
       for _, id in ipairs(call('SMEMBERS', S.b .. K.group_lanes .. name)) do
         local lane = Lane.by_id(S, id)
         if lane then
-          local policy = unpack_msg(call('HGET', S.b .. K.lane_policy, id))
+          local policy = h.brief and {made = 0} or unpack_msg(call('HGET', S.b .. K.lane_policy, id))
           if lane.records then policy.pages = Pages.numbers(S, lane) end
           lanes[#lanes + 1] = {lane.name, lane.paused, policy, numbers(S, id .. '|', LANE_COUNTS)}
         end

@@ -8,7 +8,7 @@
 verb('page', {'no-writes'}, function(S, h)
   local lane = Lane.by_name(S, h.lane)
   if not lane then return fail('NOLANE', h.lane) end
-  local book, heads, records = lane.records and Pages.of(S, lane), {}, {''}
+  local book, heads, records = lane.records and Due.book(S, lane), {}, {''}
   for i, fp in ipairs(h.fps) do
     local name = Pages.name(fp)
     local raw = book and call('HGET', book.pages, name)

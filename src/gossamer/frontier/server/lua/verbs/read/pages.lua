@@ -11,7 +11,7 @@ local STATES = {'found', 'scheduled', 'finished', 'failed', 'gone'}
 verb('pages', {'no-writes'}, function(S, h)
   local lane = Lane.by_name(S, h.lane)
   if not lane then return fail('NOLANE', h.lane) end
-  local book, heads, records = lane.records and Pages.of(S, lane), {}, {''}
+  local book, heads, records = lane.records and Due.book(S, lane), {}, {''}
   if not book then return {pack({'', S.now, heads})} end
   local page = call('HSCAN', book.pages, h.cursor, 'COUNT', h.limit)
   for i = 1, #page[2], 2 do

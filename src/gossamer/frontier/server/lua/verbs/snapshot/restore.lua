@@ -66,8 +66,8 @@ function Restores.page(S, e, record)
     state = e[ENTRY_PAGE.state], first = e[ENTRY_PAGE.first], last = e[ENTRY_PAGE.last], since = e[ENTRY_PAGE.since],
     interval = e[ENTRY_PAGE.interval], version = e[ENTRY_PAGE.version], status = e[ENTRY_PAGE.status],
     signature = struct.pack('>I4I4', signature[1], signature[2]), changes = e[ENTRY_PAGE.changes], misses = e[ENTRY_PAGE.misses],
-    priority = e[ENTRY_PAGE.priority], trail = table.concat(trail),
-  }, e[ENTRY_PAGE.host], sub(record, 10), e[ENTRY_PAGE.due])
+    priority = e[ENTRY_PAGE.priority], host = e[ENTRY_PAGE.host], payload = sub(record, 10), trail = table.concat(trail),
+  }, e[ENTRY_PAGE.due])
 end
 
 function Restores.dead(S, e, record)

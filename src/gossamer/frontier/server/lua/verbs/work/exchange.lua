@@ -6,9 +6,9 @@
 --            sent), want, groups[], lanes[], stage or nil, settle[], fetched[], sent[], add groups[], counters[], info, child groups[], group, peek, busy
 --            (holds leases of other partitions), lists[] that pages push to, or nil, on {epoch, change counter} of the state by which
 --            children were left out, or nil, out (what pages owe elsewhere, see Outbox.put) or nil, delivered[] (deliveries
---            here that are no longer owed) or nil, session (the group whose cookies are shared) or nil, visits[] (number of the settlement, status, signature in two
---            halves; and so on) or nil}; 2: the records of the child groups; 3: the records of the add groups;
---            4 and on: of each page its items, then its data for lists; last the parcels of `out`
+--            here that are no longer owed) or nil, session (the group whose cookies are shared) or nil, statuses[] of the settled pages (one, how many have it, and so on) or nil}; 2: the records of the child groups; 3: the records of
+--            the add groups; 4: signatures of all settled pages, 8 bytes each, or ''; 5 and on: of each page its items, then its data for
+--            lists; last the parcels of `out`
 -- Returns {msgpack {settled letters, child outcomes[], add outcomes[], lease heads (flat, 6 each), ready_in ms or -1, open, paused,
 --            config version, now, room or -1, nonce, tasting (1: kept
 --            empty for a request that is to be tried alone), epoch, change counter, owes (1: `out` is owed), ids of entries of
@@ -129,7 +129,7 @@ verb('exchange', {'allow-oom'}, function(S, h, args)
   -- When it was sent counts more than that it was answered.
   Lease.sent(S, h.sent)
   -- Settled before reclaimed: a lease that ran out but was not given away yet is still this worker's.
-  local settled, lost = Lease.settle(S, incarnation, h.settle, args, h.group, h.visits)
+  local settled, lost = Lease.settle(S, incarnation, h.settle, args, h.group, {statuses = h.statuses or {}, signatures = args[4] ~= '' and args[4] or nil})
   local owes = h.out and Outbox.put(S, h.out, h.settle, args, lost, h.group, h.lease) and 1 or 0
   Lease.fetched(S, incarnation, h.fetched)
   Lease.reclaim(S, h.strikes)
@@ -137,7 +137,7 @@ verb('exchange', {'allow-oom'}, function(S, h, args)
   local child_outcomes = Enqueue.add(S, h.children, args[2], false, lost, h.group)
   local add_outcomes, room = Enqueue.add(S, h.add, args[3], true, {})
   Enqueue.counters(S, h.counters)
-  if S.m.due > 0 and h.want > 0 then Pages.feed_due(S) end
+  if S.m.due > 0 and h.want > 0 then Due.feed_due(S) end
   Host.wake_due(S)
   for _, lane in pairs(S.wake_lanes) do Lane.activate(S, lane) end
   Lane.unhold_pages(S)
@@ -164,7 +164,7 @@ verb('exchange', {'allow-oom'}, function(S, h, args)
   end
   local heads, records, ids = Lease.grant(S, info, taken, alone)
   Lane.unhold_pages(S)
-  local ready_in, page_at = -1, S.m.due > 0 and Pages.ready_at(S)
+  local ready_in, page_at = -1, S.m.due > 0 and Due.ready_at(S)
   if page_at then look_again(S, page_at) end
   if #ids < h.want then
     ready_in = Lease.ready_in(S) or -1

@@ -14,7 +14,7 @@ from typing import Any
 
 from gossamer.courier.outage import pause
 from gossamer.courier.starts import FULL_PAUSE
-from gossamer.courier.task_format import carrying, split_report
+from gossamer.courier.task.report import carrying, split_report
 from gossamer.courier.transport import Transport
 from gossamer.errors import FrontierUnavailable, InvalidRequest, MemoryLimitReached
 from gossamer.frontier.contract import Frontier
@@ -36,10 +36,13 @@ _REFUSED = {
 
 Made = Callable[[bytes], Sequence[Request]]
 """Makes requests of a task's data, or raises."""
+Asked = Callable[[Callable[[bool], None]], object]
+"""Finds out whether tasks are for this worker, and calls back with that."""
 
 
 class TaskIntake:
-    """Serves one key. One step at a time: lease, make requests, add them, settle; then the next tasks."""
+    """Serves one key. One step at a time: lease, make requests, add them, settle; then the next tasks. `mine` is asked whenever tasks
+    are there after there were none; if they are not for this worker, it gives them back and takes no more."""
 
     def __init__(
         self,
@@ -53,10 +56,12 @@ class TaskIntake:
         taken: Callable[[int], None],
         bad: Callable[[str], None],
         failed: Callable[[BaseException], None],
+        mine: Asked | None = None,
     ) -> None:
         self.link, self.source, self.group, self._make = link, source, group, make
         self._batch, self._renew_after = batch, lease_seconds / 3
-        self._taken, self._bad, self._failed = taken, bad, failed
+        self._taken, self._bad, self._failed, self._mine = taken, bad, failed, mine
+        self._asks = True
         self._token = Token.fresh()
         self._empty = EMPTY_FIRST
         self._tasks: list[Task] = []
@@ -110,20 +115,30 @@ class TaskIntake:
             return
         self._token = self._token.next()
         if not tasks:
-            self._idle = True
+            self._idle = self._asks = True
             if self._stopped:
                 self._rest()
             else:
                 self.link.later(self._empty * random.uniform(0.7, 1.0), self._look)
                 self._empty = min(self._empty * 2, EMPTY_LAST)
             return
-        self._empty = EMPTY_FIRST
+        self._empty, self._tasks = EMPTY_FIRST, tasks
+        if self._asks and self._mine is not None and not self._stopped:
+            self._mine(self._told)
+        else:
+            self._use()
+
+    def _told(self, mine: bool) -> None:
+        self._asks = False
+        self._stopped = self._stopped or not mine
+        self._use()
+
+    def _use(self) -> None:
         if self._stopped:
-            self._tasks = tasks
             self._give_back()
             return
-        self._tasks, self._requests, self._keys, self._owners, self._buried = tasks, [], [], [], []
-        for task in tasks:
+        self._requests, self._keys, self._owners, self._buried = [], [], [], []
+        for task in self._tasks:
             if task.poison:
                 self._buried.append((task, POISON, POISONED.format(attempt=task.attempt - 1)))
                 self._bad(POISON)
@@ -144,7 +159,7 @@ class TaskIntake:
                 self._requests.append(request)
                 self._keys.append(f"t{self.source}:{task.identity}:{number}")
                 self._owners.append(task)
-        self._taken(len(tasks))
+        self._taken(len(self._tasks))
         self._add()
 
     def _refuse(self, task: Task, problem: Exception) -> None:

@@ -1,6 +1,6 @@
 """When a page is fetched again: because a link to it was found again, or because its time has come.
 
-A page has a record: its state and the times of what happened to it last. `rediscovered` says what to do when a link leads to it
+The server's rules (page_record.lua) are held to these. A page has a record: its state and the times of what happened to it last. `rediscovered` says what to do when a link leads to it
 again; its rules are data, and those of NEOCrawler are the usual ones. `visited` says when a page is due again after a visit: after a
 fixed time, or sooner the more often it changes.
 """

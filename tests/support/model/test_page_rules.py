@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from gossamer.model import PageState, RevisitRules
-from gossamer.planner.policy.pages import (
+from tests.support.model.page_rules import (
     PageRecord,
     RediscoveryRules,
     Visit,
@@ -15,6 +13,8 @@ from gossamer.planner.policy.pages import (
     rediscovered,
     visited,
 )
+
+from gossamer.model import PageState, RevisitRules
 
 NOW = 1_000_000.0
 HOUR = 3600.0

@@ -1,0 +1,91 @@
+"""`gossamer site remove`: a site file leaves the crawl; what its sites hold stays, is finished first, or goes with it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from gossamer.cli import options, output, progress
+from gossamer.cli.options import argument, flag, option
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import DocumentInfo
+from gossamer.registry import Registry
+
+LOOK = 0.5
+"""Seconds between two looks at what is left."""
+
+
+def remove(
+    name: Annotated[str, argument("NAME", "The file's name without .yaml, or that of a site in it.")],
+    drain: Annotated[
+        bool, flag("--drain", "Begin no further round, wait until what is there is done, and remove it then.")
+    ] = False,
+    drop: Annotated[bool, flag("--drop", "Also drop what is queued, failed and remembered.")] = False,
+    note: Annotated[str, option("--note", "TEXT", "Why; shown in the history.")] = "",
+    who: Annotated[str | None, option("--who", "NAME", "Who changes it, instead of user@host.")] = None,
+    yes: options.Yes = False,
+    json: options.Json = False,
+    where: options.Where = options.HERE,
+) -> None:
+    """Take a site file out of the crawl.
+
+    Its sites are not served any more. What is queued stays and waits for the file to be pushed again. With --drain it is
+    finished first: no round begins any more, and the file is removed when nothing is left; workers have to run meanwhile.
+    Broken off, its sites stay as they are and begin no rounds, until the command is given again or the file is pushed. With --drop
+    what is queued goes, with dead letters, items, counters, memories and rounds, in small steps: broken off, it is finished by
+    calling it again. `gossamer site rollback` brings the file back in either case.
+    """
+    if drain and drop:
+        raise typer.BadParameter("--drain finishes what is queued and --drop drops it; give one of them")
+    with where.find() as frontier:
+        registry = Registry(frontier)
+        info = registry.find(name, removed=True)
+        options.confirm(f"Remove the site file {info.name}{_held(frontier, registry, info) if drop else ''}?", yes)
+        author = where.who(who)
+        if drain and not info.deleted:
+            registry.drain(info.name, who=author, note=note)
+            where.log(frontier, "drain", f"site {info.name}", note, author)
+            _wait(frontier, registry, info)
+        sites = registry.remove(info.name, who=author, note=note)
+        dropped = progress.drop(None, *(registry.drop(site) for site in sites)) if drop else 0
+        detail = f"with {dropped:,} requests and dead letters" if drop else "drained" if drain else ""
+        where.log(frontier, "remove", f"site {info.name}", " ".join(filter(None, (detail, note))), author)
+    if json:
+        output.write_json({"file": info.name, "sites": list(sites), "dropped": dropped if drop else None})
+        return
+    output.write_line(f"{info.name} is removed: {few(sites)}")
+    if drop:
+        output.write_line(f"with it went {dropped:,} requests and dead letters")
+
+
+def _wait(frontier: ValkeyFrontier, registry: Registry, info: DocumentInfo) -> None:
+    """Return when nothing is left of the sites of a file."""
+    known = {row.group for row in frontier.counts().groups}
+    sites = [site for site in registry.last_sites(info) if site in known]
+    with progress.live("draining", None, sys.stderr, "pages") as show:
+        say = progress.throttled(show)
+        done = {row.group: row.pages for row in frontier.counts().groups}
+        while True:
+            states = [frontier.drained(site) for site in sites]
+            if all(state.drained for state in states):
+                return
+            pages = sum(row.pages - done[row.group] for row in frontier.counts().groups if row.group in sites)
+            say(pages, {"left": sum(state.open + state.tasks for state in states)})
+            time.sleep(LOOK)
+
+
+def _held(frontier: ValkeyFrontier, registry: Registry, info: DocumentInfo) -> str:
+    rows = {row.group: row for row in frontier.counts().groups}
+    held = [rows[site] for site in registry.last_sites(info) if site in rows]
+    open_, dead = sum(row.open for row in held), sum(row.dead for row in held)
+    return f" and drop {output.counted(open_, 'open request')} and {output.counted(dead, 'dead letter')}"
+
+
+def few(names: tuple[str, ...]) -> str:
+    """Names of sites, not all of many."""
+    if not names:
+        return "no sites"
+    return " ".join(names) if len(names) <= 3 else f"{len(names):,} sites, {names[0]} to {names[-1]}"

@@ -1,0 +1,66 @@
+"""Who steered a crawl: every push, removal, pause, trigger and change of a policy, with its author, time and machine.
+
+It is kept as the versions of one document, the last 1,000 of them, so it has the server's time, goes with an export, and costs the workers
+nothing but a look at a number.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import socket
+from typing import NamedTuple
+
+from gossamer.errors import UnknownDocument
+from gossamer.frontier.contract import Frontier
+from gossamer.model.document import AUDIT
+from gossamer.settings import Settings
+
+NAME = "steering"
+DETAIL = 400
+
+
+class AuditEntry(NamedTuple):
+    """What somebody did: `action` is a word such as push or pause, `target` what it was done to, `host` from which machine."""
+
+    at: float
+    who: str
+    host: str
+    action: str
+    target: str
+    detail: str
+
+
+def author(settings: Settings, given: str | None = None) -> str:
+    """Who changes something: as given, as GOSSAMER_WHO says, or who runs this process, with the machine."""
+    if given is not None:
+        return given
+    if settings["GOSSAMER_WHO"]:
+        return str(settings["GOSSAMER_WHO"])
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = "unknown"
+    return f"{name}@{socket.gethostname()}"
+
+
+def note(frontier: Frontier, who: str, action: str, target: str, detail: str = "") -> None:
+    """Write down what was done."""
+    said = json.dumps([action, target[:DETAIL], detail[:DETAIL], socket.gethostname()[:DETAIL]], ensure_ascii=False)
+    frontier.put_document(AUDIT, NAME, "", who=who, note=said)
+
+
+def entries(frontier: Frontier) -> list[AuditEntry]:
+    """What is written down, the newest first."""
+    try:
+        infos = frontier.document_history(AUDIT, NAME)
+    except UnknownDocument:
+        return []
+    found = []
+    for info in infos:
+        try:
+            action, target, detail, host = map(str, json.loads(info.note))
+        except ValueError:
+            action, target, detail, host = "?", "", info.note, ""
+        found.append(AuditEntry(info.at, info.who, host, action, target, detail))
+    return found

@@ -1,0 +1,1 @@
+"""What steers a crawl: policies, pauses, blocks, starts, drops, dead letters, tasks."""

@@ -1,0 +1,1 @@
+"""The state of a NEOCrawler instance: what its servers hold of every URL, moved into a crawl."""

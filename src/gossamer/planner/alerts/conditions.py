@@ -1,0 +1,196 @@
+"""Of which subjects the condition of a rule holds. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from gossamer.model.plural import counted
+from gossamer.planner.alerts.crawl_counts import CrawlReading
+from gossamer.planner.alerts.history import NOTHING, CountHistory, SampledTotals
+from gossamer.planner.alerts.rules import (
+    AlertRule,
+    DeadLetters,
+    HostBlocked,
+    ItemRate,
+    LateRound,
+    NoItems,
+    NoWorkers,
+    Paused,
+    QueueGrowth,
+    ServerMemory,
+    TaskBacklog,
+    TaskDrain,
+    WorkerLost,
+)
+
+NEAR = 0.95
+"""A queue so near its highest does not shrink."""
+
+
+class AlertCondition(NamedTuple):
+    """What a rule finds of one subject: whether its condition holds (None: that is not known yet), and in which words."""
+
+    subject: str
+    holds: bool | None
+    text: str = ""
+
+
+Conditions = Iterator[AlertCondition]
+
+
+def conditions(rule: AlertRule, reading: CrawlReading, history: CountHistory) -> dict[str, AlertCondition]:
+    """What the rule finds, by subject. A subject that is not in it does not fulfil the condition."""
+    return {one.subject: one for one in _KINDS[type(rule)](rule, reading, history) if rule.concerns(one.subject)}
+
+
+def duration(seconds: float) -> str:
+    """`42 s`, `3 min`, `2 h 10 min`, `3 d 4 h`."""
+    whole = round(seconds)
+    for size, unit, part, small in ((86400, "d", 3600, "h"), (3600, "h", 60, "min")):
+        if whole >= size:
+            rest = whole % size // part
+            return f"{whole // size} {unit}" + (f" {rest} {small}" if rest else "")
+    return f"{whole // 60} min" if whole >= 60 else f"{whole} s"
+
+
+def _no_items(rule: NoItems, reading: CrawlReading, history: CountHistory) -> Conditions:
+    for group, now in reading.totals.items():
+        span = history.span(rule.window, group, reading.now)
+        if span is None or _went_back(span.then, now):
+            yield AlertCondition(group, None)
+            continue
+        pages = now.pages - span.then.pages
+        yield AlertCondition(
+            group,
+            now.items == span.then.items and pages >= rule.pages,
+            f"no item for {duration(span.seconds)}, while {counted(pages, 'page')} were fetched",
+        )
+
+
+def _item_rate(rule: ItemRate, reading: CrawlReading, history: CountHistory) -> Conditions:
+    for group, now in reading.totals.items():
+        span = history.span(rule.window, group, reading.now)
+        if span is None or _went_back(span.then, now):
+            yield AlertCondition(group, None)
+            continue
+        rate, least = (now.items - span.then.items) / span.seconds, rule.below.per_second
+        if least is None:
+            usual = history.span(rule.baseline, group, reading.now)
+            if usual is None or rule.below.share is None or _went_back(usual.then, now):
+                yield AlertCondition(group, None)
+                continue
+            least = rule.below.share * (now.items - usual.then.items) / usual.seconds
+        pages = now.pages - span.then.pages
+        text = f"{rate * 3600:,.1f} items per hour over {duration(span.seconds)}, less than {least * 3600:,.1f}"
+        yield AlertCondition(group, rate < least and pages >= rule.pages, text)
+
+
+def _late_round(rule: LateRound, reading: CrawlReading, history: CountHistory) -> Conditions:
+    for group, one in reading.rounds.items():
+        deadline = rule.after if one.deadline is None else one.deadline
+        if deadline is not None and one.seconds > deadline:
+            yield AlertCondition(
+                group,
+                True,
+                f"round {one.number} runs for {duration(one.seconds)}; its deadline is {duration(deadline)}",
+            )
+
+
+def _queue_growth(rule: QueueGrowth, reading: CrawlReading, history: CountHistory) -> Conditions:
+    yield from _growth(rule, reading, history, "waiting", "request")
+
+
+def _task_backlog(rule: TaskBacklog, reading: CrawlReading, history: CountHistory) -> Conditions:
+    yield from _growth(rule, reading, history, "tasks", "task")
+
+
+def _growth(
+    rule: QueueGrowth | TaskBacklog, reading: CrawlReading, history: CountHistory, what: str, unit: str
+) -> Conditions:
+    for group, totals in reading.totals.items():
+        now: int = getattr(totals, what)
+        if now < rule.above:
+            continue
+        span = history.span(rule.window, group, reading.now)
+        if span is None:
+            yield AlertCondition(group, None)
+            continue
+        then: int = getattr(span.then, what)
+        text = f"{counted(now, unit)} wait; {duration(span.seconds)} ago there were {then:,}"
+        # What was long and shrinks, as in a round that began with many seeds, does not grow.
+        grows = now >= NEAR * history.highest(rule.window, group, what, reading.now)
+        yield AlertCondition(group, grows and now >= rule.growth * then, text)
+
+
+def _task_drain(rule: TaskDrain, reading: CrawlReading, history: CountHistory) -> Conditions:
+    for group, tasks in reading.tasks.items():
+        left = counted(tasks.waiting + tasks.leased, "task")
+        if tasks.drain_seconds is None:
+            yield AlertCondition(group, True, f"{left} wait, and nobody does any")
+        elif tasks.drain_seconds > rule.above:
+            yield AlertCondition(group, True, f"{left} take {duration(tasks.drain_seconds)} at the present pace")
+
+
+def _dead_letters(rule: DeadLetters, reading: CrawlReading, history: CountHistory) -> Conditions:
+    for group, now in reading.totals.items():
+        if rule.total is not None and now.dead > rule.total:
+            yield AlertCondition(group, True, f"{counted(now.dead, 'dead letter')}")
+            continue
+        least = history.lowest_dead(rule.window, group, reading.now)
+        if least is not None and now.dead - least > rule.above:
+            more = counted(now.dead - least, "dead letter")
+            yield AlertCondition(group, True, f"{more} more within {duration(rule.window)}; {now.dead:,} in all")
+
+
+def _worker_lost(rule: WorkerLost, reading: CrawlReading, history: CountHistory) -> Conditions:
+    for worker in reading.lost:
+        silent = reading.now - worker.seen
+        if silent >= rule.silent:
+            held = f", with {counted(worker.held, 'page')} in progress" if worker.held else ""
+            yield AlertCondition(worker.name, True, f"silent for {duration(silent)}{held}")
+
+
+def _no_workers(rule: NoWorkers, reading: CrawlReading, history: CountHistory) -> Conditions:
+    for group, number in reading.open.items():
+        if number > 0 and group not in reading.served:
+            yield AlertCondition(group, True, f"{counted(number, 'request')} open, and no worker serves it")
+
+
+def _host_blocked(rule: HostBlocked, reading: CrawlReading, history: CountHistory) -> Conditions:
+    for host in reading.blocked:
+        left = duration(max(0.0, host.blocked_until - reading.now))
+        yield AlertCondition(host.host, True, f"blocked for {left} more ({host.reason or 'no reason given'})")
+
+
+def _paused(rule: Paused, reading: CrawlReading, history: CountHistory) -> Conditions:
+    for group, reason in reading.paused.items():
+        yield AlertCondition(group, True, f"paused: {reason}")
+
+
+def _server_memory(rule: ServerMemory, reading: CrawlReading, history: CountHistory) -> Conditions:
+    for server in reading.servers:
+        if server.memory_max and server.memory_used > rule.above * server.memory_max:
+            used = server.memory_used / server.memory_max
+            yield AlertCondition(server.node, True, f"{used:.0%} of its memory limit is used; {server.more_memory}")
+
+
+_KINDS: Mapping[type[AlertRule], Callable[[Any, CrawlReading, CountHistory], Conditions]] = {
+    NoItems: _no_items,
+    ItemRate: _item_rate,
+    LateRound: _late_round,
+    QueueGrowth: _queue_growth,
+    TaskBacklog: _task_backlog,
+    TaskDrain: _task_drain,
+    DeadLetters: _dead_letters,
+    WorkerLost: _worker_lost,
+    NoWorkers: _no_workers,
+    HostBlocked: _host_blocked,
+    Paused: _paused,
+    ServerMemory: _server_memory,
+}
+
+
+def _went_back(then: SampledTotals, now: SampledTotals) -> bool:
+    """Whether the counts began anew: the group was dropped, or the server went back to an older state."""
+    return then is not NOTHING and (now.items < then.items or now.pages < then.pages)

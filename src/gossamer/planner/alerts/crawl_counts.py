@@ -1,0 +1,135 @@
+"""What alert rules look at, read from the frontier: as much as the rules in force need, in O(sites)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
+
+from gossamer.errors import FrontierUnavailable, GossamerError, NotLeader
+from gossamer.frontier.server.info import ServerInfo
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import PlanState, WorkerInfo
+from gossamer.model.reply import Counts, HostInfo
+from gossamer.planner.alerts.history import SampledTotals
+from gossamer.planner.alerts.rules import (
+    AlertRule,
+    DeadLetters,
+    HostBlocked,
+    ItemRate,
+    NoItems,
+    NoWorkers,
+    QueueGrowth,
+    ServerMemory,
+    TaskBacklog,
+    TaskDrain,
+    WorkerLost,
+)
+from gossamer.planner.decider import last_round
+from gossamer.planner.schedules import PlannedGroup
+from gossamer.status.overview import WORKERS_READ, blocked_hosts, is_alive
+from gossamer.status.tasks import TaskCounts, task_counts, task_queues
+
+FORGOTTEN = 3600.0
+"""A worker that was silent for so many seconds is left out: the frontier forgets it."""
+NO_COUNTS = Counts(0.0, "", "", [], [], {}, {})
+T = TypeVar("T")
+_COUNTED: Collection[type[AlertRule]] = (NoItems, ItemRate, QueueGrowth, TaskBacklog, TaskDrain, DeadLetters)
+
+
+class RunningRound(NamedTuple):
+    """A round that runs: for how long, and what its schedule allows (None: it says nothing)."""
+
+    number: int
+    seconds: float
+    deadline: float | None
+
+
+class CrawlReading(NamedTuple):
+    """A crawl at a time. What no rule needs is empty."""
+
+    now: float
+    totals: Mapping[str, SampledTotals]
+    tasks: Mapping[str, TaskCounts]
+    rounds: Mapping[str, RunningRound]
+    open: Mapping[str, int]
+    """Of groups that are not paused."""
+    paused: Mapping[str, str]
+    served: Collection[str]
+    """The groups that a living worker serves."""
+    lost: Sequence[WorkerInfo]
+    blocked: Sequence[HostInfo]
+    servers: Sequence[ServerInfo]
+    unread: Mapping[type[AlertRule], str] = MappingProxyType({})
+    """The kinds of rules for which something could not be read, and why: of these nothing is known."""
+
+
+class _Parts:
+    """Reads one part after the other, as far as a rule needs it. One that cannot be read keeps the others from nothing."""
+
+    def __init__(self, rules: Collection[AlertRule]) -> None:
+        self._kinds = {type(rule) for rule in rules}
+        self.unread: dict[type[AlertRule], str] = {}
+
+    def read(self, kinds: Collection[type[AlertRule]], part: Callable[[], T], nothing: T) -> T:
+        if self._kinds.isdisjoint(kinds):
+            return nothing
+        try:
+            return part()
+        except (FrontierUnavailable, NotLeader):
+            raise
+        except GossamerError as error:
+            self.unread.update(dict.fromkeys(kinds, str(error)))
+            return nothing
+
+
+def read_crawl(
+    frontier: ValkeyFrontier, state: PlanState, planned: Mapping[str, PlannedGroup], rules: Collection[AlertRule]
+) -> CrawlReading:
+    """Read what these rules need. `state` was read just now."""
+    parts, groups = _Parts(rules), state.groups.items()
+    silent = min((rule.silent for rule in rules if isinstance(rule, WorkerLost)), default=0.0)
+    counts = parts.read(_COUNTED, lambda: frontier.counts(brief=True), NO_COUNTS)
+    tasks = parts.read((TaskBacklog, TaskDrain), lambda: task_counts(task_queues(frontier, counts)), list[TaskCounts]())
+    by_group = {one.group: one for one in tasks}
+    workers = parts.read((NoWorkers,), lambda: frontier.workers(WORKERS_READ), list[WorkerInfo]())
+    lost = parts.read((WorkerLost,), lambda: frontier.silent_workers(silent, FORGOTTEN)[1], list[WorkerInfo]())
+    return CrawlReading(
+        state.now,
+        _totals(counts, by_group),
+        by_group,
+        _rounds(state, planned),
+        {name: group.open for name, group in groups if not group.paused},
+        {name: group.paused for name, group in groups if group.paused},
+        {group for worker in workers if is_alive(worker, state.now) for group in worker.groups},
+        # Who has told nothing of itself is a tool, not a worker.
+        [worker for worker in lost if worker.info and not worker.closed],
+        parts.read((HostBlocked,), lambda: blocked_hosts(frontier), list[HostInfo]()),
+        parts.read((ServerMemory,), frontier.connection.server_infos, tuple[ServerInfo, ...]()),
+        parts.unread,
+    )
+
+
+def _totals(counts: Counts, tasks: Mapping[str, TaskCounts]) -> dict[str, SampledTotals]:
+    waiting: dict[str, int] = {}
+    for lane in counts.lanes:
+        group = lane.lane.rpartition(".")[0]
+        waiting[group] = waiting.get(group, 0) + lane.waiting
+    return {
+        x.group: SampledTotals(
+            x.pages, x.items, x.dead, waiting.get(x.group, 0), tasks[x.group].waiting if x.group in tasks else 0
+        )
+        for x in counts.groups
+    }
+
+
+def _rounds(state: PlanState, planned: Mapping[str, PlannedGroup]) -> dict[str, RunningRound]:
+    found = {}
+    for name, group in state.groups.items():
+        last = last_round(group, state.now)
+        # Of spiders nobody may note the end. One that has all pages it may have is over as far as it can be.
+        if group.began is not None and last.ended is None and (group.open > 0 or last.seeding):
+            schedule = planned[name].policy.schedule if name in planned else None
+            deadline = schedule.deadline if schedule is not None else None
+            found[name] = RunningRound(group.round, state.now - group.began, deadline)
+    return found

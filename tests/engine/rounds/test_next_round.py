@@ -1,0 +1,38 @@
+"""Workers begin the next round by what the server says now, not by what they have heard of it before."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from gossamer.engine.rounds.next_round import NextRounds
+from gossamer.engine.sites import ServedSite
+from gossamer.frontier.contract import Frontier
+from gossamer.model import Counts, GroupCounts, RoundInfo
+from gossamer.sites.format import Schedule
+
+
+async def test_a_server_that_went_back_is_not_asked_for_a_round_after_those_that_it_lost() -> None:
+    """They have heard of round 7; the server knows of 6 only: round 7 is the next one, and 8 is not begun."""
+    asked: list[tuple[str, tuple[Any, ...]]] = []
+    known = 6
+
+    async def ask(verb: Any, *args: Any, **more: Any) -> Any:
+        asked.append((verb.__name__, args))
+        return [RoundInfo("a", known, "ended", 0.0, 1.0, 1.0, "", "", 0, 0, 0, 0, False, "")]
+
+    site = cast(
+        ServedSite,
+        SimpleNamespace(name="a", compiled=SimpleNamespace(site=SimpleNamespace(schedule=Schedule(every=10)))),
+    )
+    row = cast(GroupCounts, SimpleNamespace(round=7, paused="", start="done"))
+    rounds = NextRounds(cast(Any, ask))
+    rounds.heard(cast(Counts, SimpleNamespace(now=5000.0, led=False, clocks={"a": 1000.0})))
+    assert not await rounds.begun(site, row, over=True)
+    assert [name for name, _ in asked] == [Frontier.rounds.__name__]
+    known = 7
+    rounds.heard(cast(Counts, SimpleNamespace(now=5000.0, led=False, clocks={"a": 9.0})))
+    assert not await rounds.begun(site, row, over=True), "the clock that counts is not the latest one"
+    rounds.heard(cast(Counts, SimpleNamespace(now=5000.0, led=False, clocks={"a": 1000.0})))
+    assert await rounds.begun(site, row, over=True), "it looks again at once"
+    assert asked[-1] == ("new_round", ("a", 8))

@@ -1,0 +1,111 @@
+"""Of which subjects the condition of each kind of rule holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gossamer.frontier.server.info import ServerInfo
+from gossamer.model import WorkerInfo
+from gossamer.model.reply import HostInfo
+from gossamer.planner.alerts.conditions import conditions, duration
+from gossamer.planner.alerts.crawl_counts import CrawlReading, RunningRound
+from gossamer.planner.alerts.history import SLOTS, CountHistory, SampledTotals
+from gossamer.planner.alerts.rules import KINDS
+from gossamer.status.tasks import TaskCounts
+
+HOUR = 3600.0
+NOTHING = CrawlReading(0, {}, {}, {}, {}, {}, (), (), (), ())
+
+
+def found(kind: str, reading: CrawlReading, history: CountHistory | None = None, **rule: Any) -> dict[str, bool | None]:
+    rows = conditions(KINDS[kind].model_validate(rule), reading, history or CountHistory())
+    assert all(row.text for row in rows.values() if row.holds)
+    return {name: row.holds for name, row in rows.items()}
+
+
+def over(hours: float, *, window: float = HOUR, **rates: tuple[int, ...]) -> tuple[CrawlReading, CountHistory]:
+    """What is read after so many hours, and the samples of that time, in which each group counted so many pages, items, dead letters,
+    requests and tasks an hour. The samples went through the frontier in the middle."""
+    history, now, entries = CountHistory(), 1e9, dict[str, bytes | None]()
+    totals: dict[str, SampledTotals] = {}
+    while now <= 1e9 + hours * HOUR:
+        passed = (now - 1e9) / HOUR
+        totals = {name: SampledTotals(*(int(n * passed) for n in row)) for name, row in rates.items()}
+        entries.update(history.take([window], now, totals))
+        now += 60
+    history = CountHistory({name: value for name, value in entries.items() if value is not None})
+    return NOTHING._replace(now=now - 60, totals=totals), history
+
+
+def test_items_that_do_not_come() -> None:
+    reading, history = over(3, a=(500, 20, 0, 0, 0), b=(500, 0, 0, 0, 0), c=(30, 0, 0, 0, 0))
+    assert found("no_items", reading, history, window="1h") == {"a": False, "b": True, "c": False}
+    assert found("no_items", reading, history, window="1h", only=["a", "c"]) == {"a": False, "c": False}
+    assert found("no_items", reading, CountHistory()) == dict.fromkeys("abc"), "nothing is known yet"
+    assert found("no_items", reading._replace(now=reading.now + 9 * HOUR), history, window="1h") == dict.fromkeys("abc")
+    back = reading._replace(totals={**reading.totals, "b": SampledTotals(3, 0, 0, 0, 0)})
+    assert found("no_items", back, history, window="1h")["b"] is None, "its counts began anew"
+    new = reading._replace(totals={"new": SampledTotals(500, 0, 0, 0, 0)})
+    assert found("no_items", new, history, window="1h") == {"new": True}
+
+
+def test_items_that_come_slowly() -> None:
+    reading, history = over(3, a=(500, 20, 0, 0, 0), b=(500, 90, 0, 0, 0), c=(5, 1, 0, 0, 0))
+    assert found("item_rate", reading, history, below="50/h") == {"a": True, "b": False, "c": False}
+    slow = {name: row._replace(items=row.items - int(row.items * 0.3)) for name, row in reading.totals.items()}
+    slower = reading._replace(totals={**slow, "c": reading.totals["c"]})
+    ring, known = over(6, window=6 * HOUR, a=(500, 20, 0, 0, 0))
+    assert found("item_rate", reading, history, below="20%") == dict.fromkeys("abc"), "the usual rate is not known yet"
+    for name, value in CountHistory().take([6 * HOUR], 1e9, {}).items():
+        assert value is not None
+        assert name.startswith("sample|")
+    assert found("item_rate", ring, known, below="50%", window="6h", baseline="6h") == {"a": False}
+    assert found("item_rate", slower, history, below="19/h")["a"] is True
+
+
+def test_queues_that_grow_and_those_that_shrink() -> None:
+    reading, history = over(3, a=(0, 0, 0, 20_000, 0), b=(0, 0, 0, 100, 0), c=(0, 0, 0, 20_000, 9_000))
+    assert found("queue_growth", reading, history, window="1h", growth=1.7) == {"a": False, "c": False}
+    assert found("queue_growth", reading, history, window="1h", growth=1.4) == {"a": True, "c": True}
+    assert found("task_backlog", reading, history, growth=1.4) == {"c": True}
+    less = reading._replace(totals={"a": reading.totals["a"]._replace(waiting=30_000)})
+    assert found("queue_growth", less, history, window="1h", growth=1) == {"a": False}, "it shrinks"
+    assert found("queue_growth", reading, CountHistory()) == {"a": None, "c": None}
+
+
+def test_dead_letters() -> None:
+    reading, history = over(0.3, a=(0, 0, 300, 0, 0), b=(0, 0, 60, 0, 0))
+    assert found("dead_letters", reading, history) == {"a": True}, "also before the window is over"
+    assert found("dead_letters", reading, history, total=10) == {"a": True, "b": True}
+    assert found("dead_letters", reading, CountHistory()) == {}
+
+
+def test_tasks_rounds_pauses_and_workers() -> None:
+    tasks = {"a": TaskCounts("a", 10, 0, None), "b": TaskCounts("b", 9, 1, 90_000.0), "c": TaskCounts("c", 0, 0, 0.0)}
+    assert found("task_drain", NOTHING._replace(tasks=tasks)) == {"a": True, "b": True}
+    rounds = {"a": RunningRound(3, 700, 600), "b": RunningRound(3, 500, 600), "c": RunningRound(1, 9e9, None)}
+    late = NOTHING._replace(rounds=rounds)
+    assert (found("late_round", late), found("late_round", late, after="1h")) == ({"a": True}, {"a": True, "c": True})
+    assert found("paused", NOTHING._replace(paused={"a": "login failed"})) == {"a": True}
+    some = NOTHING._replace(open={"a": 3, "b": 3, "c": 0}, served={"b"})
+    assert found("no_workers", some) == {"a": True}
+    lost = [WorkerInfo("i", {"name": "w1"}, 10.0, 4, False), WorkerInfo("j", {"name": "w2"}, 60.0, 0, False)]
+    assert found("worker_lost", NOTHING._replace(now=100.0, lost=lost)) == {"w1": True}
+    host = HostInfo("h:80", 0, 0, 200.0, "429", "", 0, 1, 0, False, 100.0, {})
+    assert found("host_blocked", NOTHING._replace(now=100.0, blocked=[host])) == {"h:80": True}
+    server = ServerInfo("s:1", "valkey", "8", "standalone", "master", True, None, 90, 100, None, False, 0)
+    assert found("server_memory", NOTHING._replace(servers=[server])) == {"s:1": True}
+    assert found("server_memory", NOTHING._replace(servers=[server]), above="95%") == {}
+
+
+def test_samples_take_the_same_room_however_long_it_goes_on() -> None:
+    history, entries = CountHistory(), set[str]()
+    for minute in range(3000):
+        entries |= set(history.take([HOUR, 6 * HOUR], 1e9 + 60 * minute, {"a": SampledTotals(1, 1, 1, 1, 1)}))
+    assert len(entries) == 2 * SLOTS
+    dropped = history.take([HOUR], 1e9 + 60 * 3000, {})
+    assert sum(value is None for value in dropped.values()) == SLOTS
+
+
+def test_durations() -> None:
+    assert [duration(s) for s in (3, 61, 3600, 5400, 90_000)] == ["3 s", "1 min", "1 h", "1 h 30 min", "1 d 1 h"]

@@ -1,0 +1,398 @@
+"""Alerts of a crawl on a real server, with a real receiver: whoever leads, whatever the receiver and the clock do."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from tests.support.planned_crawl import LEAD, Interrupted, PlannedCrawl
+from tests.support.site import Reply, Site
+
+from gossamer.errors import DecodingError, PermissionDenied
+from gossamer.model import GroupPolicy, LanePolicy, Selection, Token
+from gossamer.model.reply import PAGES_FULL
+from gossamer.planner.alerts.message import AlertMessage
+from gossamer.planner.alerts.overview import AlertOverview, alert_overview
+from gossamer.planner.alerts.webhook import Webhook
+from gossamer.planner.loop import Planner
+from gossamer.testing.servers import Server
+
+MINUTE = 60.0
+HOOK = "/hook/SECRET"
+QUICK = "every: 10s\ngather: 0s\nclear: 0s\nrules:\n  paused: {for: 0s}\n"
+
+
+class Watched:
+    """A crawl whose planners send alerts to a receiver."""
+
+    def __init__(self, crawl: PlannedCrawl, site: Site) -> None:
+        self.crawl, self.site, self.clock = crawl, site, [0.0]
+        self.frontier, self.interrupted = crawl.frontier, dict[str, Interrupted]()
+
+    def planner(self, name: str, seconds: float = 5.0) -> Planner:
+        webhook = Webhook(f"{self.site.url}{HOOK}", "alertmanager", seconds)
+        planner, self.interrupted[name] = self.crawl.stoppable(name, webhook, clock=lambda: self.clock[0])
+        return planner
+
+    def rules(self, text: str) -> None:
+        self.frontier.put_document("alert", "rules", text)
+
+    def go_on(self, planner: Planner, seconds: float, step: float = 15.0) -> None:
+        """Let time pass, with a cycle after each step of it."""
+        planner.cycle()
+        while seconds > 0:
+            self.crawl.advance(min(step, seconds))
+            seconds -= step
+            planner.cycle()
+
+    def view(self) -> AlertOverview:
+        return alert_overview(self.frontier)
+
+    def delivered(self, planner: Planner, number: int = 1) -> list[dict[str, Any]]:
+        """What the receiver got, once so many messages are delivered and none waits."""
+        deadline = time.monotonic() + 30
+        while True:
+            planner.cycle()
+            states = [message.state for message in self.view().messages]
+            if states.count("delivered") >= number and "waiting" not in states:
+                return self.posts()
+            assert time.monotonic() < deadline, self.view().messages
+            threading.Event().wait(0.02)
+
+    def posts(self) -> list[dict[str, Any]]:
+        return [json.loads(visit.body) for visit in list(self.site.visits)]
+
+    def firing(self) -> list[tuple[str, str]]:
+        return [(alert.rule, alert.subject) for alert in self.view().alerts if alert.state == "firing"]
+
+    def waiting(self) -> list[AlertMessage]:
+        return [message for message in self.view().messages if message.state == "waiting"]
+
+
+@contextmanager
+def watched(server: Server, name: str) -> Iterator[Watched]:
+    with Site() as site, PlannedCrawl(server, name) as crawl:
+        yield Watched(crawl, site)
+
+
+def test_one_address_is_enough_to_hear_of_a_late_round_and_of_its_end(valkey_server: Server, crawl_name: str) -> None:
+    with watched(valkey_server, crawl_name) as here:
+        crawl, planner = here.crawl, here.planner("one")
+        for name in "abcd":
+            crawl.push(name, "{every: 1h, deadline: 5m}")
+        here.frontier.define("d", {"page": LanePolicy()}, GroupPolicy(start=True, max_pages=1))
+        for name in "abcd":
+            crawl.seed(name, 9 if name == "d" else 1)
+        crawl.fetch("c")
+        crawl.fetch("d", end=False)
+        assert here.frontier.plan_state().groups["d"].paused == PAGES_FULL
+        here.go_on(planner, 4 * MINUTE)
+        assert here.firing() == []
+        here.go_on(planner, 2 * MINUTE)
+        [told, other] = here.delivered(planner, 2)
+        assert [post["groupLabels"]["alertname"] for post in (told, other)] == ["late_round", "no_workers"]
+        assert (told["status"], told["commonLabels"]["severity"]) == ("firing", "warning")
+        assert [alert["labels"]["site"] for alert in told["alerts"]] == ["a", "b"]
+        assert "a: round 0 runs for 5 min; its deadline is 5 min" in told["text"]
+        view = here.view()
+        assert view.watched
+        assert view.look is not None
+        assert (view.look.leader, view.look.webhook) == ("one", f"{here.site.url}/***")
+        assert [(x.rule, x.subject, x.state, x.told) for x in view.alerts if x.rule == "late_round"] == [
+            ("late_round", name, "firing", True) for name in "ab"
+        ]
+        crawl.fetch("a")
+        here.go_on(planner, 6 * MINUTE)
+        posts = here.delivered(planner, 4)
+        late = [post for post in posts if post["groupLabels"]["alertname"] == "late_round"]
+        assert [(post["status"], [x["labels"]["site"] for x in post["alerts"]]) for post in late] == [
+            ("firing", ["a", "b"]), ("resolved", ["a"]),
+        ]  # fmt: skip
+        assert late[0]["alerts"][0]["fingerprint"] == late[1]["alerts"][0]["fingerprint"]
+        assert len({post["id"] for post in posts}) == len(posts)
+
+
+def test_without_an_address_and_rules_nothing_is_evaluated(
+    valkey_server: Server, crawl_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with watched(valkey_server, crawl_name) as here:
+        planner, _ = here.crawl.stoppable("quiet")
+        here.crawl.push("a", "{every: 1h}")
+        here.frontier.pause(group="a")
+        here.go_on(planner, 30)
+        assert here.view().look is None
+        here.rules(QUICK)
+        here.go_on(planner, 30)
+        assert here.firing() == [("paused", "a")]
+        assert [message.state for message in here.view().messages] == ["kept"]
+        # A planner of another version has led meanwhile, and written what this one cannot read.
+        other = here.crawl.stoppable("other")[0]
+        here.frontier.put_alert_entries({"states": b"\x91\x01"}, term=planner.term)
+        with pytest.raises(DecodingError, match="a planner of another version leads"):
+            here.view()
+        planner.resign()
+        here.go_on(other, 30)
+        assert "cannot be read" in caplog.text
+        assert here.firing() == [("paused", "a")]
+
+
+def test_a_leader_that_dies_between_decision_and_delivery(
+    valkey_server: Server, crawl_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with watched(valkey_server, crawl_name) as here:
+        one, other = here.planner("one"), here.planner("other")
+        here.crawl.push("a", "{every: 1h}")
+        here.rules(QUICK)
+        here.frontier.pause(group="a", reason="for a test")
+        here.site.hold(HOOK)
+        here.go_on(one, 0)
+        here.site.reached(HOOK)
+        [waiting] = here.waiting()
+        assert not other.cycle().leader.granted
+        # The receiver holds the message, and the leader is heard of no more.
+        here.crawl.advance(LEAD + 1)
+        assert other.cycle().leader.granted
+        here.site.reached(HOOK, 2)
+        here.site.release(HOOK)
+        first, second = here.delivered(other)
+        assert first["id"] == second["id"] == waiting.id, "a receiver recognises what it got twice"
+        # The former leader wakes up: it changes and sends nothing.
+        assert not one.cycle().leader.granted
+        here.go_on(other, 30)
+        assert len(here.posts()) == 2
+        # Handed over in order, nothing is sent twice.
+        other.resign()
+        assert one.cycle().leader.granted
+        here.frontier.resume(group="a")
+        here.go_on(one, 30)
+        assert [post["status"] for post in here.delivered(one, 2)[2:]] == ["resolved"]
+        one.resign()
+        here.go_on(other, 30)
+        assert len(here.posts()) == 3
+    assert "SECRET" not in caplog.text
+
+
+def test_a_receiver_that_is_away_is_tried_again_and_keeps_nobody_waiting(
+    valkey_server: Server, crawl_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with watched(valkey_server, crawl_name) as here:
+        planner = here.planner("one")
+        here.site.on(HOOK, Reply(503, "try later", times=3), Reply(400, "bad", times=1), Reply(200, "ok"))
+        here.crawl.push("a", "{every: 1h}")
+        here.rules(QUICK)
+        here.frontier.pause(group="a")
+        here.go_on(planner, 30)
+        for tries in (1, 2, 3):
+            here.site.reached(HOOK, tries)
+            deadline = time.monotonic() + 30
+            while [message.tries for message in here.waiting()] != [tries]:
+                planner.cycle()
+                assert time.monotonic() < deadline
+            planner.cycle()
+            assert len(here.posts()) == tries, "it waits before it tries again"
+            here.clock[0] += 2.0 ** (tries - 1)
+            planner.cycle()
+        assert "answered 503 (try later)" in caplog.text
+        assert caplog.text.count("could not be delivered") == 1, "said once"
+        here.site.reached(HOOK, 4)
+        deadline = time.monotonic() + 30
+        while here.waiting():
+            planner.cycle()
+            assert time.monotonic() < deadline
+        assert [message.state for message in here.view().messages] == ["refused"]
+        here.frontier.resume(group="a")
+        here.go_on(planner, 30)
+        posts = here.delivered(planner)
+        assert [post["status"] for post in posts] == ["firing"] * 4 + ["resolved"]
+        assert len({post["id"] for post in posts}) == 2
+    assert "SECRET" not in caplog.text
+
+
+def test_rules_that_change_while_they_fire(
+    valkey_server: Server, crawl_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with watched(valkey_server, crawl_name) as here:
+        planner = here.planner("one")
+        here.crawl.push("a", "{every: 1h}")
+        here.crawl.push("b", "{every: 1h}")
+        here.rules(QUICK)
+
+        def refuse() -> None:
+            raise PermissionDenied("this user may not look at workers")
+
+        # Nothing is known of lost workers, and the other rules are evaluated.
+        here.interrupted["one"].verb, here.interrupted["one"].then = "silent_workers", refuse
+        here.frontier.put_document(
+            "alert", "silences", json.dumps([{"rule": "pau*", "subject": "b", "until": 9e9, "who": "me"}])
+        )
+        for name in "ab":
+            here.frontier.pause(group=name)
+        here.go_on(planner, 30)
+        [told] = here.delivered(planner)
+        assert [alert["labels"]["site"] for alert in told["alerts"]] == ["a"]
+        assert here.firing() == [("paused", "a"), ("paused", "b")], "a silenced one fires too"
+        assert (
+            caplog.text.count(
+                "Some alerts cannot be evaluated, and stay as they are: this user may not look at workers"
+            )
+            == 1
+        )
+        here.rules("rules: {paused: {fro: 1}}")
+        here.go_on(planner, 30)
+        assert "cannot be used; those before count: rules.yaml:1:18: rules.paused.fro: unknown key fro" in caplog.text
+        assert here.firing() == [("paused", "a"), ("paused", "b")]
+        here.rules(QUICK.replace("{for: 0s}", "{active: false}"))
+        here.go_on(planner, 30)
+        told = here.delivered(planner, 2)[-1]
+        assert (told["status"], told["alerts"][0]["annotations"]["summary"]) == (
+            "resolved",
+            "a: the rule was removed or changed",
+        )
+        assert "paused" not in [alert.rule for alert in here.view().alerts]
+
+
+def test_a_clock_that_jumps_and_workers_that_seem_silent_then(valkey_server: Server, crawl_name: str) -> None:
+    with watched(valkey_server, crawl_name) as here:
+        planner, token = here.planner("one"), Token.fresh()
+        here.crawl.push("a", "{every: 1d}")
+        here.rules("every: 10s\ngather: 0s\nrules:\n  paused: {for: 10m}\n")
+
+        def call() -> None:
+            nonlocal token
+            token = token.next()
+            here.frontier.exchange(token, selection=Selection(("a",)), info={"name": "w1", "groups": "a"})
+
+        call()
+        here.frontier.pause(group="a")
+        here.go_on(planner, 30)
+        here.crawl.advance(3600)
+        planner.cycle()
+        assert here.firing() == [], "neither has the worker fallen silent, nor was the site paused for an hour"
+        for _ in range(8):
+            call()
+            here.go_on(planner, 10)
+        assert here.firing() == []
+        here.go_on(planner, 90)
+        assert here.firing() == [("worker_lost", "w1")]
+        call()
+        here.go_on(planner, 8 * MINUTE)
+        assert ("paused", "a") in here.firing()
+
+
+def test_a_server_that_went_back_has_nothing_told_twice(crawl_name: str) -> None:
+    with Server().start() as server, watched(server, crawl_name) as here:
+        planner = here.planner("one")
+        here.crawl.push("a", "{every: 1h}")
+        here.rules(QUICK)
+        here.frontier.pause(group="a")
+        planner.cycle()
+        here.frontier.resume(group="a")
+        here.go_on(planner, 30)
+        server.call("SAVE")
+        here.frontier.pause(group="a")
+        here.go_on(planner, 30)
+        before = len(here.delivered(planner))
+        server.kill()
+        server.restart()
+        here.frontier.pause(group="a")
+        here.go_on(planner, 60)
+        assert len(here.posts()) == before, "the leader knows what it told"
+        assert here.firing() == [("paused", "a")]
+        other = here.planner("other")
+        planner.resign()
+        here.go_on(other, 60)
+        assert len(here.posts()) == before, "and so does the next"
+
+
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["cycle", "frozen", "resign"]), st.integers(0, 1)),
+        st.tuples(st.just("advance"), st.sampled_from([1, 5, 11, 30, 120])),
+        st.tuples(st.sampled_from(["pause", "resume"]), st.integers(0, 1)),
+    ),
+    max_size=20,
+)
+
+
+@given(EVENTS)
+@example(
+    [
+        ("cycle", 0),
+        ("pause", 0),
+        ("advance", 11),
+        ("frozen", 0),
+        ("advance", 5),
+        ("cycle", 1),
+        ("advance", 11),
+        ("cycle", 1),
+    ]
+)
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whoever_leads_and_whenever_it_is_stopped_each_is_told_once(
+    valkey_server: Server, events: list[tuple[str, int]]
+) -> None:
+    """Two planners, of which the leader is stopped before it writes what it has decided; sites that are paused and go on."""
+    groups = "ab"
+    with PlannedCrawl(valkey_server, Token.fresh().incarnation, partitions=2) as crawl:
+        for name in groups:
+            crawl.push(name, "{every: 1d}")
+        rules = QUICK + "  no_workers: {active: false}\n"
+        crawl.frontier.put_document("alert", "rules", rules.replace("gather: 0s", "gather: 0s\ncooldown: 40s"))
+        planners = [crawl.stoppable("one"), crawl.stoppable("other")]
+        decided: dict[str, AlertMessage] = {}
+
+        def step(event: str, which: int) -> None:
+            if event == "cycle":
+                planners[which][0].cycle()
+            elif event == "resign":
+                planners[which][0].resign()
+            elif event == "advance":
+                crawl.advance(which)
+            elif event == "pause":
+                crawl.frontier.pause(group=groups[which])
+            elif event == "resume":
+                crawl.frontier.resume(group=groups[which])
+            look()
+
+        def look() -> None:
+            decided.update((message.id, message) for message in alert_overview(crawl.frontier).messages)
+
+        for place, (event, which) in enumerate(events):
+            if event == "frozen":
+                planner, frontier = planners[which]
+                rest = [one for one in events[place + 1 : place + 6] if one[0] != "frozen" and one != ("cycle", which)]
+
+                def meanwhile(rest: list[tuple[str, int]] = rest) -> None:
+                    for one in rest:
+                        step(*one)
+
+                frontier.verb, frontier.then = "put_alert_entries", meanwhile
+                planner.cycle()
+                frontier.verb = ""
+                look()
+            else:
+                step(event, which)
+        # In the end a is paused and b is not, and one of them looks for long enough.
+        step("pause", 0)
+        step("resume", 1)
+        for number in range(12):
+            step("cycle", number % 2)
+            crawl.advance(11)
+        for name in groups:
+            told = [
+                (message.at, any(row.subject == name for row in message.firing))
+                for message in sorted(decided.values(), key=lambda message: message.at)
+                if any(row.subject == name for row in (*message.firing, *message.resolved))
+            ]
+            assert [fires for _, fires in told] == [place % 2 == 0 for place in range(len(told))]
+            fired = [at for at, fires in told if fires]
+            assert all(later - at >= 40 for at, later in pairwise(fired))
+            assert bool(told and told[-1][1]) == (name == "a"), "what fires in the end, and only that, is told last"
