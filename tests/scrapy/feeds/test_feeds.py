@@ -217,6 +217,16 @@ def test_a_worker_that_ends_and_begins_the_next_round_does_not_empty_its_file(
         assert in_lines(project.folder / "out.jl") == EVERY + Counter(["late"] if late else []), said
 
 
+@pytest.mark.parametrize("paths", [[], ["/0"]])
+def test_a_crawl_that_is_over_before_its_feeds_are_looked_at_has_them(project: Project, paths: list[str]) -> None:
+    """The thread that writes them looks for the first time when the round is over already."""
+    looks = "from gossamer.scrapy.feeds import feeds\n\nfeeds.AGAIN = 3.0\n"
+    (project.folder / "shop_spiders.py").write_text(looks + SPIDER)
+    project.site.on("/list", links(*paths))
+    said = project.crawl("-O", "out.jl")
+    assert in_lines(project.folder / "out.jl") == Counter(["list", *(path[1:] for path in paths)]), said
+
+
 @pytest.mark.timeout(300)
 def test_projects_of_scrapy_redis_without_the_addon_have_feeds_of_the_fleet(
     project: Project, valkey_server: Server

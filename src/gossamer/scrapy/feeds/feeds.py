@@ -154,9 +154,14 @@ class FleetFeedExporter(FeedExporter):
     # In a thread of its own.
 
     def _serve(self, spider: Spider, scheduler: Any) -> None:
-        while not scheduler.membership.takes_part:
-            if self._ended.wait(AGAIN):
+        while True:
+            # The order counts: a short crawl begins and ends between two looks.
+            ended = self._ended.is_set()
+            if scheduler.membership.takes_part:
+                break
+            if ended:
                 return
+            self._ended.wait(AGAIN)
         try:
             with ValkeyFrontier.find(scheduler.join.settings) as frontier:
                 self._serve_on(frontier, spider, scheduler.join)
