@@ -55,7 +55,7 @@ REAL, ADD, COPY = 2_000, 500, 2_000
 PROBE, ROUNDS, BATCH, LINKS = 3_000, 7, 64, 15
 VISITED_MAX = 200_000
 """Pages of a memory, which has no copies."""
-DUE, CYCLES, LIMIT = 5, 30, 20_000
+DUE, CYCLES, LIMIT = 50, 30, 20_000
 """Pages of each site that are due at first, cycles that are measured, and what may be queued."""
 SITE = "site: {name}\nseeds: [https://{name}.example/]\nlayers:\n  post: {{match: ^/, revisit: 1d}}\n"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import textwrap
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ from gossamer.engine.job import NativeEnd, NativeJob
 from gossamer.engine.worker import NativeWorker
 from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import Token
 from gossamer.settings import Settings, load
+from gossamer.testing.clock import advance
 from gossamer.testing.servers import Server
 
 
@@ -56,6 +58,18 @@ class Crawl:
         """Reason and detail of each."""
         with self.frontier() as frontier:
             return [(letter.reason, letter.detail) for letter in frontier.dead_letters(group)]
+
+    @contextmanager
+    def another_worker(self) -> Iterator[None]:
+        """Time goes by until another worker gets what was leased. At the end it gives it back."""
+        with self.frontier() as frontier:
+            token = Token.fresh()
+            # A worker that renews in time keeps its lease, hence again.
+            while not (leases := frontier.exchange(token, want=1).leases):
+                advance(frontier, 60)
+                token = token.next()
+            yield
+            frontier.release(token.next(), leases)
 
     def counters(self, group: str) -> Mapping[str, float]:
         with self.frontier() as frontier:

@@ -14,10 +14,8 @@ from gossamer.engine.job import NativeJob
 from gossamer.engine.sites import ServedSite
 from gossamer.engine.trial.trial import LayerChoice, Trial
 from gossamer.engine.worker import NativeWorker
-from gossamer.model import Token
 from gossamer.sites.compile import compile_site
 from gossamer.sites.file.load import load_text
-from gossamer.testing.clock import advance
 from gossamer.testing.servers import Server
 
 SITE = """
@@ -30,6 +28,7 @@ SITE = """
 """
 CONDITIONAL = SITE + "    request: {conditional: true}\n"
 TAGGED = {"ETag": '"one"'}
+LOST = "The lease of a page was lost"
 
 
 def endless(crawl: Crawl) -> NativeWorker:
@@ -96,23 +95,22 @@ def _policy(crawl: Crawl) -> Any:
         return frontier.counts("pages").group_policies["pages"]
 
 
-async def test_a_page_whose_lease_was_lost_comes_whole_the_next_time(crawl: Crawl, site: Site) -> None:
+async def test_a_page_whose_lease_was_lost_comes_whole_the_next_time(crawl: Crawl, site: Site, caplog: Any) -> None:
     """What was found on it did not count."""
     site.on("/page/1", Reply(body="<title>x</title>", headers=TAGGED))
     site.hold("/page/1")
     crawl.push(CONDITIONAL.replace("SITE/list", "SITE/page/1"))
     async with working(endless(crawl)):
         await asyncio.to_thread(site.reached, "/page/1")
-        with crawl.frontier() as frontier:
-            advance(frontier, 60)
-            frontier.exchange(Token.fresh())
-        site.release("/page/1")
+        with crawl.another_worker():
+            site.release("/page/1")
+            await until(lambda: LOST in caplog.text)
         await until(lambda: drained(crawl))
     assert conditions(site, "/page/1") == [None, None]
     assert [item["title"] for item in crawl.items("pages")] == ["x"]
 
 
-async def test_a_version_is_forgotten_before_another_one_is_stored(crawl: Crawl, site: Site) -> None:
+async def test_a_version_is_forgotten_before_another_one_is_stored(crawl: Crawl, site: Site, caplog: Any) -> None:
     """A worker that stores the second and dies leaves neither: the first may come back, and its row would not."""
     first = Reply(body="<title>1</title>", headers=TAGGED, times=1)
     site.on("/page/1", first, Reply(body="<title>2</title>", headers={"ETag": '"two"'}))
@@ -122,10 +120,9 @@ async def test_a_version_is_forgotten_before_another_one_is_stored(crawl: Crawl,
     site.hold("/page/1")
     async with working(endless(crawl)):
         await asyncio.to_thread(site.reached, "/page/1", 2)
-        with crawl.frontier() as frontier:
-            advance(frontier, 60)
-            frontier.exchange(Token.fresh())
-        site.release("/page/1")
+        with crawl.another_worker():
+            site.release("/page/1")
+            await until(lambda: LOST in caplog.text)
         await until(lambda: drained(crawl))
     next_round(crawl, 2)
     await crawl.run()

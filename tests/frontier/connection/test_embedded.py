@@ -49,10 +49,12 @@ def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
 
 
 def gone(pid: int) -> bool:
-    """No such process, or one that has ended and waits to be reaped by whoever runs as process 1 here."""
+    """No such process, or one that has ended and waits to be reaped by whoever runs as process 1 here. While another of its threads is
+    still ending, its sockets are open."""
     try:
         os.kill(pid, 0)
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        ended = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        return ended and len(os.listdir(f"/proc/{pid}/task")) == 1
     except ProcessLookupError:
         return True
     except FileNotFoundError:  # it ended between the two lines, or this system has no /proc
