@@ -16,6 +16,7 @@ from gossamer.frontier.call import function_call
 from gossamer.frontier.server import keys
 from gossamer.model import GroupPolicy, Token
 from gossamer.planner.loop import Planner
+from gossamer.planner.overview import overview
 from gossamer.planner.policy.rounds import Action
 from gossamer.planner.round_tasks import RoundTasks
 from gossamer.sites.file.grant import Grant
@@ -152,11 +153,15 @@ def test_tasks_of_a_file_are_pushed_once_before_each_round(
             file.write_text(text)
         assert [planner.cycle().done for _ in range(2)] == [[], []], "the round waits for its tasks"
         assert [wrong in record.message for record in caplog.records if "quotes" in record.message][-1:] == [True]
+        assert wrong in crawl.frontier.rounds("quotes", 1)[0].obstacle, "for its workers"
+        [row] = overview(crawl.frontier)[1]
+        assert (row.next, wrong in row.why) == (None, True), "it is due, and says what it waits for"
     assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 2, "each is said once"
     began = f"quotes:1:{crawl.frontier.rounds('quotes')[0].began:.3f}"
     file.write_text("url,priority,meta.tag\nhttp://a/,5,x\nhttp://b/,,y\nhttp://a/,5,x\n", encoding="utf-8-sig")
     assert RoundTasks(crawl.frontier, Grant(paths=None)).push(began, SpiderTasks(key=key, csv=str(file)), int) == 2
     assert [one.group for one in planner.cycle().done] == ["quotes"], "another planner had pushed them and died"
+    assert [info.obstacle for info in crawl.frontier.rounds("quotes", 2)] == ["", ""]
     assert sorted(waiting()) == [
         b'{"url": "http://a/", "priority": 5, "meta": {"tag": "x"}}', b'{"url": "http://b/", "meta": {"tag": "y"}}'
     ]  # fmt: skip
@@ -176,6 +181,32 @@ def test_tasks_of_a_file_are_pushed_once_before_each_round(
     with pytest.raises(SiteError, match="this planner may not read it"):
         RoundTasks(crawl.frontier, Grant()).push("quotes:2", SpiderTasks(key=key, csv=str(file)), int)
     assert RoundTasks(crawl.frontier, Grant(paths=None)).push("quotes:2", SpiderTasks(key=key, csv=str(file)), int) == 2
+
+
+def test_what_is_wrong_with_each_of_several_groups_is_said_once(
+    crawl: PlannedCrawl, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in "ab":
+        plan = f"spider: {name}\nschedule: {{every: 10m}}\ntasks: {{key: 'k', csv: '{tmp_path}/{name}.csv'}}\n"
+        crawl.frontier.put_document("spider", name, plan)
+        crawl.frontier.define(name, {"page": PAGES}, GroupPolicy(start=True))
+        crawl.seed(name)
+    planner = Planner(crawl.frontier, "one", seconds=LEAD, tasks=RoundTasks(crawl.frontier, Grant(paths=(tmp_path,))))
+
+    def said() -> int:
+        return len([record for record in caplog.records if record.levelname == "ERROR"])
+
+    for _ in range(3):
+        planner.cycle()
+    assert said() == 2
+    assert all("No such file" in row.why and row.next is None for row in overview(crawl.frontier)[1])
+    (tmp_path / "a.csv").write_text("url\n")
+    planner.cycle()
+    assert [row.why for row in overview(crawl.frontier)[1] if "No such file" in row.why and row.group == "a"] == []
+    (tmp_path / "a.csv").unlink()
+    crawl.frontier.new_round("a", 1)
+    planner.cycle()
+    assert said() == 3, "it is wrong again"
 
 
 def test_a_round_that_the_planner_did_not_begin_has_its_tasks_too(crawl: PlannedCrawl, tmp_path: Path) -> None:

@@ -250,7 +250,8 @@ class RoundInfo(NamedTuple):
     drained, `closed` when all was done that comes after it. `state`: running, ending (what comes after it is under way), ended,
     seeded again (the next round began before, to be fetched along with it), or cut short (it began before for another reason). The counts are those of this round: `pages` with those that failed, `failed`
     those that a worker gave up, `dead` all requests that became dead letters in it, also those that were replayed since. `late`
-    and `note` are as recorded by `round_note`, `tasks` is whether a planner has pushed its tasks."""
+    and `note` are as recorded by `round_note`, `tasks` is whether a planner has pushed its tasks, `obstacle` why a planner
+    could not push them, or not begin the next round."""
 
     group: str
     round: int
@@ -267,6 +268,7 @@ class RoundInfo(NamedTuple):
     late: bool
     note: str
     tasks: bool = False
+    obstacle: str = ""
 
 
 # Why a page or a task became a dead letter: the words that both engines share. docs/reference/engine.md lists them all.

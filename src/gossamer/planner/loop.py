@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
-from gossamer.errors import FrontierUnavailable, GossamerError, NotLeader
+from gossamer.errors import FrontierUnavailable, GossamerError, NotLeader, UnknownGroup
 from gossamer.frontier.contract import Frontier
 from gossamer.model import EndState, Leader, PlanState, Token
 from gossamer.planner.alerts.watch import AlertWatch
@@ -27,6 +28,8 @@ logger = logging.getLogger(__name__)
 RENEW = 0.25
 """A leader that is busy says that it still leads when so much of its time has passed."""
 TRIGGER = "schedule"
+OBSTACLE = 500
+"""Characters that are noted of what is in the way of a round."""
 LIMIT = 100_000
 """So many requests of lanes with page records are queued at most, unless a setting says otherwise."""
 DROP = 0.2
@@ -59,7 +62,9 @@ class Planner:
         served: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._tasks, self._alerts, self._complained = tasks, alerts, ""
+        self._tasks, self._alerts = tasks, alerts
+        self._complaints: dict[str, str] = {}
+        """What is wrong and was logged, by what it is about."""
         self._served = ServedGroups(frontier) if served else None
         self._frontier, self.name, self._seconds, self._clock = frontier, name, seconds, clock
         self._token = Token.fresh()
@@ -95,7 +100,7 @@ class Planner:
         try:
             for decision in self._decider.decide(state, planned):
                 self._keep_leading()
-                if self._done(decision):
+                if self._done(decision, state.groups[decision.group].obstacle):
                     done.append(decision)
             fed = self._feeder.feed(self.term)
             self._watch(state)
@@ -113,7 +118,7 @@ class Planner:
         except (NotLeader, FrontierUnavailable):
             raise
         except Exception as error:
-            self._complain(f"Alerts could not be evaluated: {type(error).__name__}: {error}", error)
+            self._complain("", f"Alerts could not be evaluated: {type(error).__name__}: {error}", error)
 
     def _leads(self) -> bool:
         """Whether it leads at this moment, as far as it can know."""
@@ -158,41 +163,52 @@ class Planner:
             logger.warning("This planner (%s) does not lead any more: its term %d is over.", self.name, self.term)
         self.term = 0
 
-    def _done(self, decision: Decision) -> bool:
+    def _done(self, decision: Decision, obstacle: str) -> bool:
+        """Do what was decided; whether that is anything. `obstacle` is what was noted to be in the way of it."""
         group, number = decision.group, decision.round
         try:
-            if decision.tasks:
-                self._push_tasks(group, number)
-                self._frontier.round_note(group, number, {"tasks": True})
-            if decision.over and self._ended(decision):
-                return True
-            if decision.late and self._frontier.round_note(group, number, {"late": True}):
-                logger.warning("Round %d of %s is late: it runs longer than its deadline.", number, group)
-            if decision.action is Action.WAIT:
-                return decision.late or decision.tasks
-            if decision.action is Action.REPLACE and not self._dropped(group, number):
-                return False
-            self._push_tasks(group, number + 1)
-            again = decision.action is Action.RESEED
-            begun = self._frontier.new_round(
-                group, number + 1, trigger=TRIGGER, who=self.name, term=self.term, again=again
-            )
-            if self._schedules.groups[group].tasks is not None:
-                self._frontier.round_note(group, begun, {"tasks": True})
+            did = self._apply(decision)
         except (NotLeader, FrontierUnavailable):
             raise
         except GossamerError as error:
-            self._complain(f"Nothing could be done about the rounds of {group}: {error}")
+            self._complain(group, f"Nothing could be done about the rounds of {group}: {error}")
+            did, said = False, str(error)[:OBSTACLE]
+        else:
+            self._complaints.pop(group, None)
+            said = ""
+        if said != obstacle:
+            # For who asks what the group waits for, and for its workers. It may have been dropped meanwhile.
+            with suppress(UnknownGroup):
+                self._frontier.round_note(group, number, {"obstacle": said})
+        return did
+
+    def _apply(self, decision: Decision) -> bool:
+        group, number = decision.group, decision.round
+        if decision.tasks:
+            self._push_tasks(group, number)
+            self._frontier.round_note(group, number, {"tasks": True})
+        if decision.over and self._ended(decision):
+            return True
+        if decision.late and self._frontier.round_note(group, number, {"late": True}):
+            logger.warning("Round %d of %s is late: it runs longer than its deadline.", number, group)
+        if decision.action is Action.WAIT:
+            return decision.late or decision.tasks
+        if decision.action is Action.REPLACE and not self._dropped(group, number):
             return False
+        self._push_tasks(group, number + 1)
+        again = decision.action is Action.RESEED
+        begun = self._frontier.new_round(group, number + 1, trigger=TRIGGER, who=self.name, term=self.term, again=again)
+        if self._schedules.groups[group].tasks is not None:
+            self._frontier.round_note(group, begun, {"tasks": True})
         how = ", while what the last one found is still fetched" if again else ""
         logger.info("Round %d of %s begins%s: %s.", begun, group, how, decision.why)
         return True
 
-    def _complain(self, words: str, error: Exception | None = None) -> None:
+    def _complain(self, about: str, words: str, error: Exception | None = None) -> None:
         """Log what is wrong, once as long as it stays the same."""
-        if words != self._complained:
+        if self._complaints.get(about) != words:
             logger.error("%s", words, exc_info=error)
-        self._complained = words
+        self._complaints[about] = words
 
     def _push_tasks(self, group: str, number: int) -> None:
         """Push what a round begins with, before it begins or, where another began it, as soon as it has. Who takes over goes on with it."""

@@ -103,6 +103,9 @@ def _row(group: PlannedGroup, state: GroupState | None, now: float) -> PlannedRo
         word, why = ("paused", group.off) if group.off else ("new", new)
         return PlannedRound(group.group, group.kind, group.file, word, 0, None, None, None, why, False, group.off, 0, 0)
     action, at, why = next_decision(group, state, now)
+    # Of what is no more to be done, it may still be noted that it could not be done.
+    wants_tasks = group.tasks is not None and state.began is not None and state.closed is None and not state.tasks
+    obstacle = state.obstacle if action is not Action.WAIT or wants_tasks else ""
     late = state.late or (state.began is not None and is_overdue(group.policy, last_round(state, now), now))
     return PlannedRound(
         group.group,
@@ -112,8 +115,8 @@ def _row(group: PlannedGroup, state: GroupState | None, now: float) -> PlannedRo
         state.round,
         state.began,
         state.ended,
-        at if action is Action.WAIT else now,
-        group.off or ("its file is to be removed" if group.draining else why),
+        None if obstacle else at if action is Action.WAIT else now,
+        group.off or ("its file is to be removed" if group.draining else obstacle or why),
         late,
         group.off or state.paused,
         sum(lane.queued + lane.delayed for lane in state.lanes),

@@ -366,6 +366,11 @@ def test_a_round_that_a_worker_or_somebody_begins_is_not_over_before_the_planner
             with project.start(*words, *more) as worker:
                 says = f"Round {number} of fed waits for its tasks"
                 wait_until(partial(_has, log, says), "the worker to wait", 60)
+                tasks.rename(away := tmp_path / "away.csv")
+                planner.cycle()
+                cannot = f"{says}, and so does this worker: the planner cannot push them. {tasks}: [Errno 2]"
+                wait_until(partial(_has, log, cannot), "the worker to say why", 60)
+                away.rename(tasks)
                 planner.cycle()
                 wait_until(lambda: frontier.rounds("fed", 1)[0].state == "ended", "the end of the round", 60)
                 if more:

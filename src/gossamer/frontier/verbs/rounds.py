@@ -20,7 +20,7 @@ from gossamer.model import EndState, RoundInfo, Token
 
 COUNTS = ("pages", "items", "failed", "dead")
 TIMES = ("began", "ended", "closed")
-NOTED = ("began", "ended", "trigger", "who", *COUNTS, "late", "note", "tasks")
+NOTED = ("began", "ended", "trigger", "who", *COUNTS, "late", "note", "tasks", "obstacle")
 WORDS = 2000
 AGAIN = "seeded again"
 EMPTY = 3
@@ -145,7 +145,7 @@ def _info(group: str, row: Mapping[str, Any], present: int, live: Counted | None
     began, ended, closed = (row[name] / 1000 if name in row else None for name in TIMES)
     return RoundInfo(
         group, number, state, began, ended, closed, row.get("trigger", ""), row.get("who", ""), counts["pages"], counts["items"],
-        counts["failed"], counts["dead"], row.get("late", False), row.get("note", ""), bool(row.get("tasks")),
+        counts["failed"], counts["dead"], row.get("late", False), row.get("note", ""), bool(row.get("tasks")), row.get("obstacle", ""),
     )  # fmt: skip
 
 

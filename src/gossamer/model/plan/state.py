@@ -94,6 +94,8 @@ class GroupState(NamedTuple):
     """The partition that notes its rounds."""
     tasks: bool = False
     """Whether a planner has pushed the tasks of the round."""
+    obstacle: str = ""
+    """Why a planner could not do what was due."""
 
 
 class PlanState(NamedTuple):

@@ -34,6 +34,7 @@ TASKS_POLL = 0.5
 WAITS = (
     "Round %d of %s waits for its tasks, which the planner pushes. If that takes long, the log of the planner says why."
 )
+CANNOT = "Round %d of %s waits for its tasks, and so does this worker: the planner cannot push them. %s"
 NO_PLANNER = (
     "Round %d of %s has none of the tasks in its spider file: a planner pushes them, and none leads the crawl. Start `gossamer plan`: the next "
     "round begins with them."
@@ -177,7 +178,7 @@ class RoundMembership:
         return True
 
     async def _await_tasks(self, number: int) -> None:
-        scheduler, said, led_at = self._scheduler, False, time.monotonic()
+        scheduler, said, led_at = self._scheduler, "", time.monotonic()
         patience = scheduler.join.settings["GOSSAMER_PLAN_LEAD_SECONDS"] + TASKS_POLL
         ask, sleep, group = scheduler.calls.ask, scheduler.calls.sleep, scheduler.group
         try:
@@ -198,9 +199,12 @@ class RoundMembership:
                     logger.warning(NO_PLANNER, number, group)
                     self._with_tasks = number
                     break
-                if led and not said:
-                    said = True
-                    logger.info(WAITS, number, group)
+                if led and (owed[0].obstacle or WAITS) != said:
+                    said = owed[0].obstacle or WAITS
+                    if owed[0].obstacle:
+                        logger.warning(CANNOT, number, group, said)
+                    else:
+                        logger.info(WAITS, number, group)
                 await sleep(TASKS_POLL)
         except GossamerError as error:
             scheduler.failed(error)

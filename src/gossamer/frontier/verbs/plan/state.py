@@ -106,6 +106,7 @@ class PlanVerbs:
             tuple(LaneState(lane, *waiting) for lane, waiting in sorted(lanes.items())),
             place,
             bool(row.get("tasks")),
+            row.get("obstacle", ""),
         )
 
 

@@ -2,7 +2,7 @@
 -- the rest is written over.
 --
 -- KEYS    1: the partition's base key (the group's home partition)
--- ARGV    1: msgpack {group, round, fields {began, ended (ms), trigger, who, pages, items, failed, dead, late, note}}
+-- ARGV    1: msgpack {group, round, fields {began, ended (ms), trigger, who, pages, items, failed, dead, late, note, tasks, obstacle}}
 -- Returns 1, or 0 if there is no such round yet or it is too long ago to be kept
 -- Cost    O(log rounds)
 
