@@ -42,12 +42,12 @@ class StoredSiteFile(NamedTuple):
 
 
 class PushResult(NamedTuple):
-    """What became of a file: its version now, whether that is a new one, its sites, and the version before, if there was one."""
+    """What became of a file: its version now, whether that is a new one, its sites or spiders, and the version before, if there was one."""
 
     name: str
     version: int
     changed: bool
-    sites: tuple[str, ...]
+    groups: tuple[str, ...]
     former: DocumentInfo | None = None
 
 
@@ -71,7 +71,7 @@ class Registry:
         is kept already, word for word, gets no new version. VersionConflict if another has pushed a file meanwhile, or since the version
         `expected` (0: none)."""
         known = {info.name: info for info in self.frontier.documents(KIND)}
-        sites = self._checked(texts, known)
+        sites = self._checked(texts)
         before = [site for text in texts if text.name in known for site in self.last_sites(known[text.name])]
         try:
             return [self._put(text, known.get(text.name), sites[text.name], who, note, expected) for text in texts]
@@ -88,13 +88,10 @@ class Registry:
         note: str,
         expected: int | None,
     ) -> PushResult:
-        if old is not None and not old.deleted and old.digest == text.digest:
-            self._serve_again(text.name, who)
-            return PushResult(text.name, old.version, False, sites)
-        version = self._versions.put(text.name, text.text, old, who=who, note=note, expected=expected)
+        version, changed = self._versions.push(text.name, text.text, old, who=who, note=note, expected=expected)
         self._serve_again(text.name, who)
         self._read[text.name, version] = sites
-        return PushResult(text.name, version, True, sites, old)
+        return PushResult(text.name, version, changed, sites, old if changed else None)
 
     def _serve_again(self, name: str, who: str) -> None:
         """The file is pushed: its sites begin rounds again."""
@@ -106,7 +103,7 @@ class Registry:
         if name not in draining(self.frontier):
             self.frontier.put_document(DRAINING, name, "", who=who, note=note)
 
-    def _checked(self, texts: Sequence[SiteText], known: dict[str, DocumentInfo]) -> dict[str, tuple[str, ...]]:
+    def _checked(self, texts: Sequence[SiteText]) -> dict[str, tuple[str, ...]]:
         """The sites of these files, by name; SiteErrors with the problems of all."""
         problems: list[Problem] = []
         found: dict[str, tuple[str, ...]] = {}
@@ -121,8 +118,7 @@ class Registry:
                 found[text.name] = text.sites or sites_in(text.text, text.file)
             except SiteErrors as error:
                 problems += error.problems
-        others = [info for info in known.values() if not info.deleted and info.name not in found]
-        owner = {site: f"the crawl's file {info.name}" for info in others for site in self._sites(info)[0]}
+        owner = {site: f"the crawl's file {file}" for site, file in self.owners().items() if file not in found}
         for text in texts:
             for site in found[text.name]:
                 taken = owner.setdefault(site, text.file)
@@ -132,6 +128,11 @@ class Registry:
         if problems:
             raise SiteErrors(problems)
         return found
+
+    def owners(self) -> dict[str, str]:
+        """The file that describes each site of the crawl."""
+        present = [info for info in self.frontier.documents(KIND) if not info.deleted]
+        return {site: info.name for info in present for site in self._sites(info)[0]}
 
     def unknown_targets(self, given: Sequence[LoadedSite]) -> list[Problem]:
         """Links of these sites that lead to a site which is neither among them nor in the crawl."""
@@ -208,9 +209,7 @@ class Registry:
     def rollback(self, name: str, version: int, *, who: str, note: str = "") -> PushResult:
         """Keep an older version again, as the newest; also of a file that was removed."""
         info = self.find(name, removed=True)
-        old = self._versions.show(info.name, version)
-        if old.deleted:
-            raise SiteError(f"version {version} of {info.name} says that it was removed; use `gossamer site remove`.")
+        old = self._versions.show_old(info.name, version)
         return self.push(old.text, info.name, who=who, note=note or f"as version {version}")
 
     def remove(self, name: str, *, who: str, note: str = "") -> tuple[str, ...]:

@@ -20,9 +20,10 @@ class SiteText(NamedTuple):
     file: str
     sites: tuple[str, ...] = ()
 
-    @property
-    def digest(self) -> str:
-        return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
+
+def text_digest(text: str) -> str:
+    """What the frontier notes of a document's text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def sites_in(text: str, file: str) -> tuple[str, ...]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gossamer.errors import UnknownDocument, VersionConflict
+from gossamer.errors import SiteError, UnknownDocument, VersionConflict
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Document, DocumentInfo
-from gossamer.registry.site_text import differences
+from gossamer.registry.site_text import differences, text_digest
 
 
 class FileVersions:
@@ -17,7 +17,7 @@ class FileVersions:
     def newest(self, name: str) -> DocumentInfo | None:
         return next((info for info in self._frontier.documents(self._kind) if info.name == name), None)
 
-    def put(
+    def push(
         self,
         name: str,
         text: str,
@@ -26,9 +26,14 @@ class FileVersions:
         who: str,
         note: str = "",
         expected: int | None = None,
-    ) -> int:
-        """Keep a version after `former`. VersionConflict if there is another one by now, or `former` is not the version `expected` (0: none)
-        that was changed."""
+    ) -> tuple[int, bool]:
+        """Keep a version after `former`, unless that is the same word for word; the version there is now, and whether it is a new one.
+        VersionConflict if there is another one by now, or `former` is not the version `expected` (0: none) that was changed."""
+        if former is not None and not former.deleted and former.digest == text_digest(text):
+            return former.version, False
+        return self._put(name, text, former, who, note, expected), True
+
+    def _put(self, name: str, text: str, former: DocumentInfo | None, who: str, note: str, expected: int | None) -> int:
         there = former.version if former is not None else 0
         try:
             if expected not in (None, there):
@@ -57,6 +62,15 @@ class FileVersions:
             raise UnknownDocument(
                 f"there is no version {version} of {name} any more, or yet; `gossamer {self._kind} history {name}` lists those that are kept."
             ) from None
+
+    def show_old(self, name: str, version: int) -> Document:
+        """A version that is to count again; SiteError if it says that the file was removed."""
+        old = self.show(name, version)
+        if old.deleted:
+            raise SiteError(
+                f"version {version} of {name} says that it was removed; use `gossamer {self._kind} remove`."
+            )
+        return old
 
     def history(self, name: str) -> list[DocumentInfo]:
         """The versions that are kept, newest first."""

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from gossamer.errors import UnknownDeadLetter, UnknownLane
+from gossamer.frontier.snapshot import line
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import DeadLetter, PageEvent, PageInfo, PageState, Request, RequestPlace
+from gossamer.model import DeadLetter, PageEvent, PageInfo, PageState, RecordPolicy, Request, RequestPlace
 from gossamer.status.dead import dead_id
 from gossamer.status.overview import WORKERS_READ, is_alive
 
@@ -40,7 +41,8 @@ def reasons(frontier: ValkeyFrontier, lane: str, request: Request) -> Iterator[s
     if here is None:
         yield "the layer is new: no worker has served the site since its file was pushed"
         return
-    yield from _became(frontier, lane, request, counts.now)
+    rules = line.lane_policy_from(line.lane_policy(counts.lane_policies[lane])).records
+    yield from _became(frontier, lane, request, rules or RecordPolicy(), counts.now)
     if group.paused:
         yield f"the site is paused: {group.paused}"
     if here.paused:
@@ -51,7 +53,7 @@ def reasons(frontier: ValkeyFrontier, lane: str, request: Request) -> Iterator[s
         yield "no worker serves the site now"
 
 
-def _became(frontier: ValkeyFrontier, lane: str, request: Request, now: float) -> Iterator[str]:
+def _became(frontier: ValkeyFrontier, lane: str, request: Request, rules: RecordPolicy, now: float) -> Iterator[str]:
     try:
         [seen] = frontier.seen(lane, [request.fingerprint])
         [page] = frontier.page_records(lane, [request.fingerprint])
@@ -64,7 +66,7 @@ def _became(frontier: ValkeyFrontier, lane: str, request: Request, now: float) -
     if letter is not None:
         yield f"it became a dead letter at {_moment(letter.at)}: {letter.reason}: {letter.detail} (`gossamer dead show {dead_id(letter)}`)"
     if page is not None:
-        yield _recorded(page, now)
+        yield _recorded(page, rules, now)
         if page.trail:
             event, at = page.trail[-1]
             yield f"last decision, at {_moment(at)}: {DECISIONS[event].format(round=page.version, misses=page.misses)}"
@@ -85,7 +87,7 @@ def _dead_since(page: PageInfo | None) -> float | None:
     return max((at for event, at in page.trail if event is PageEvent.FAILED), default=None)
 
 
-def _recorded(page: PageInfo, now: float) -> str:
+def _recorded(page: PageInfo, rules: RecordPolicy, now: float) -> str:
     said = f"{page.state.value} since {_moment(page.since)}"
     if page.state is PageState.FOUND:
         return f"{said}: it waits for its share of the planner's room"
@@ -93,8 +95,21 @@ def _recorded(page: PageInfo, now: float) -> str:
         return f"{said}: it is queued, or a worker has it"
     status = f", status {page.status}" if page.status else ""
     if not page.due:
-        return f"{said}{status}: it is fetched again only if a link leads to it, as `rediscover` says"
+        return f"{said}{status}: {_rediscovered(page, rules, now)}"
     return f"{said}{status}: due {'now' if page.due <= now else f'at {_moment(page.due)}'}"
+
+
+def _rediscovered(page: PageInfo, rules: RecordPolicy, now: float) -> str:
+    """Whether a page that nothing visits by itself is fetched when a link leads to it."""
+    word = page.state.value
+    after = {PageState.FINISHED: rules.finished, PageState.FAILED: rules.failed, PageState.GONE: rules.gone}[page.state]
+    newer = "in a later round" if rules.newer and page.state is PageState.FINISHED else ""
+    later = f"after {_moment(page.since + after)}" if after is not None and page.since + after > now else ""
+    if when := " or ".join(filter(None, (newer, later))):
+        return f"it is fetched again if a link leads to it {when}, as `rediscover` says"
+    if after is not None:
+        return "it is fetched again as soon as a link leads to it, as `rediscover` says"
+    return f"links that lead to it do not count, for `rediscover` has {word}: never; `gossamer page fetch` fetches it"
 
 
 def _placed(place: RequestPlace, lane: str, host: str) -> str:

@@ -13,6 +13,7 @@ from tests.support.planned_crawl import PAGES, PlannedCrawl
 from tests.support.planned_crawl import site as planned_site
 from tests.support.site import Site
 
+from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupPolicy, LanePolicy, Token
 from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Server
@@ -101,7 +102,7 @@ def test_schedules_of_spiders_are_checked_kept_and_listed(
         assert "forum is planned by the crawl's site file forum" in command("spider", "push", file, code=2).err
         file.write_text("spider: quotes\nschedule: {every: 1h, deadline: 2h}\n")
         said_well = command("spider", "push", file)
-        assert said_well.out == "spiders version 1: quotes\n"
+        assert said_well.out == "spiders: version 1: quotes\n"
         assert "the deadline is longer than every" in said_well.err
         [row] = command("spider", "list").rows
         assert row[:3] == ["quotes", "spiders", "new"]
@@ -118,7 +119,40 @@ def test_schedules_of_spiders_are_checked_kept_and_listed(
         assert [row["group"] for row in command("site", "list", "--json").json] == ["forum", "quotes"]
         command("spider", "remove", "spiders")
         assert command("spider", "list").rows == []
-        assert "no schedules" in command("spider", "remove", "spiders", code=2).err
+        assert "was removed" in command("spider", "remove", "spiders", code=2).err
+        assert "the crawl has no spider file 'nope'" in command("spider", "remove", "nope", code=2).err
+
+
+def test_spider_files_have_the_versions_that_site_files_have(
+    command: Command, frontier: ValkeyFrontier, tmp_path: Path
+) -> None:
+    file = tmp_path / "spiders.yaml"
+    first, second = (f"# rounds\r\nspider: quotes\nschedule: {{every: {n}h}}".encode() for n in (1, 2))
+    file.write_bytes(first)
+    assert command("spider", "push", file).out == "spiders: version 1: quotes\n"
+    again = command("spider", "push", file, "--json").json
+    assert again == [{"name": "spiders", "version": 1, "changed": False, "spiders": ["quotes"], "former": None}]
+    file.write_bytes(second)
+    assert command("spider", "push", file, "--note", "slower").out == "spiders: version 2: quotes\n"
+    assert command("spider", "push", file).out == "spiders: version 2, unchanged: quotes\n"
+    # As it was pushed, also by the name of a spider in it.
+    assert command("spider", "show", "quotes").out.encode() == second
+    assert command("spider", "show", "spiders", "--version", "1").out.encode() == first
+    assert [row[4] for row in command("spider", "history", "quotes").rows] == ["slower", ""]
+    assert "+schedule: {every: 2h}" in command("spider", "diff", "spiders").out
+    assert command("spider", "rollback", "spiders", "1").out == "spiders: version 3: quotes\n"
+    assert "yours is made of version 2" in command("spider", "push", file, "--expect", "2", code=1).err
+    assert [row[3:] for row in command("site", "log").rows][:2] == [
+        ["rollback", "spider spiders", "to version 1: version 3"],
+        ["push", "spider spiders", "version 2: slower"],
+    ]
+    other = tmp_path / "other.yaml"
+    other.write_bytes(second)
+    assert "planned by the crawl's spider file spiders" in command("spider", "push", other, code=2).err
+    command("spider", "remove", "quotes")
+    assert "was removed. `gossamer spider rollback`" in command("spider", "show", "spiders", code=2).err
+    assert "says that it was removed" in command("spider", "rollback", "spiders", "4", code=2).err
+    assert command("spider", "rollback", "spiders", "2").out == "spiders: version 5: quotes\n"
 
 
 def test_settings_that_let_the_lead_run_out_are_refused(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from tests.support.command import Command
 
 from gossamer.engine.page.payload import pack
@@ -90,6 +91,35 @@ def test_why_a_page_is_fetched_or_not(command: Command, frontier: ValkeyFrontier
     assert (
         "No layer of the sites of this crawl matches" in command("page", "fetch", "https://other.example/", code=2).err
     )
+
+
+@pytest.mark.parametrize(
+    ("rules", "ending", "status", "says"),
+    [
+        ("page_records: true", Ending.DONE, 200, "finished: never; `gossamer page fetch`"),
+        ("rediscover: {gone: never}", Ending.DONE, 404, "gone: never; `gossamer page fetch`"),
+        ("rediscover: {gone: now}", Ending.DONE, 404, "as soon as a link leads to it"),
+        ("rediscover: {gone: 1h}", Ending.DONE, 404, "if a link leads to it after 20"),
+        ("rediscover: {failed: never}", Ending.FAILED, 0, "failed: never; `gossamer page fetch`"),
+        ("rediscover: {newer: true}", Ending.DONE, 200, "if a link leads to it in a later round, as"),
+        ("rediscover: {newer: true, finished: 1d}", Ending.DONE, 200, "in a later round or after 20"),
+    ],
+)
+def test_whether_a_link_counts(
+    command: Command, frontier: ValkeyFrontier, rules: str, ending: Ending, status: int, says: str
+) -> None:
+    text = SITE.replace("revisit: 1h", rules)
+    Registry(frontier).push(text, "forum", who="me")
+    [site] = load_text(text)
+    compiled = compile_site(site)
+    frontier.define("forum", compiled.lanes())
+    frontier.add([pack(compiled.link(URL, "thread"), "forum.thread")])
+    token = Token.fresh()
+    [lease] = frontier.exchange(token, want=2).leases
+    frontier.exchange(token.next(), settle=[Settlement(lease, ending, reason="lack", visit=PageVisit(status, 7))])
+    told = [word for word in command("page", "why", URL).out.splitlines() if " since " in word]
+    assert len(told) == 1
+    assert says in told[0], told
 
 
 def test_misuse_is_named(command: Command, frontier: ValkeyFrontier) -> None:

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from gossamer.cli import options, output, progress
-from gossamer.cli.options import argument, flag, option
+from gossamer.cli.options import flag
+from gossamer.cli.versions import Name, Note, Who, few
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import DocumentInfo
 from gossamer.registry import Registry
@@ -19,13 +20,13 @@ LOOK = 0.5
 
 
 def remove(
-    name: Annotated[str, argument("NAME", "The file's name without .yaml, or that of a site in it.")],
+    name: Name,
     drain: Annotated[
         bool, flag("--drain", "Begin no further round, wait until what is there is done, and remove it then.")
     ] = False,
     drop: Annotated[bool, flag("--drop", "Also drop what is queued, failed and remembered.")] = False,
-    note: Annotated[str, option("--note", "TEXT", "Why; shown in the history.")] = "",
-    who: Annotated[str | None, option("--who", "NAME", "Who changes it, instead of user@host.")] = None,
+    note: Note = "",
+    who: Who = None,
     yes: options.Yes = False,
     json: options.Json = False,
     where: options.Where = options.HERE,
@@ -82,10 +83,3 @@ def _held(frontier: ValkeyFrontier, registry: Registry, info: DocumentInfo) -> s
     held = [rows[site] for site in registry.last_sites(info) if site in rows]
     open_, dead = sum(row.open for row in held), sum(row.dead for row in held)
     return f" and drop {output.counted(open_, 'open request')} and {output.counted(dead, 'dead letter')}"
-
-
-def few(names: tuple[str, ...]) -> str:
-    """Names of sites, not all of many."""
-    if not names:
-        return "no sites"
-    return " ".join(names) if len(names) <= 3 else f"{len(names):,} sites, {names[0]} to {names[-1]}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,12 +14,13 @@ from gossamer.cli.site.check import check, schema
 from gossamer.cli.site.log import log
 from gossamer.cli.site.overview import STATES, list_tasks
 from gossamer.cli.site.reconcile import reconcile
-from gossamer.cli.site.removal import few, remove
+from gossamer.cli.site.removal import remove
 from gossamer.cli.site.test import replay
 from gossamer.cli.site.try_ import try_
 from gossamer.cli.timestamp import moment
+from gossamer.cli.versions import Expect, Name, Note, Who, add_version_commands, described, few, tell
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.registry import PushResult, Registry, StoredSiteFile
+from gossamer.registry import KIND, Registry, StoredSiteFile
 from gossamer.registry.folder import dump as dump_folder
 from gossamer.registry.folder import texts_of
 from gossamer.sites.check.grant import check_grant
@@ -28,11 +28,8 @@ from gossamer.sites.file.grant import grant_of
 from gossamer.sites.file.load import sound, survey
 
 app = options.Noun("The site files of a crawl, with their versions.")
-Name = Annotated[str, argument("NAME", "The file's name without .yaml, or that of a site in it.")]
-Note = Annotated[str, option("--note", "TEXT", "Why; shown in the history.")]
 LATELY = 86400.0
 """Seconds for which somebody who pushes over another's version is told of it."""
-Who = Annotated[str | None, option("--who", "NAME", "Who changes it, instead of user@host.")]
 
 app.command()(check)
 app.command("try")(try_)
@@ -45,12 +42,7 @@ def push(
     param: params.Given = None,
     note: Note = "",
     who: Who = None,
-    expect: Annotated[
-        int | None,
-        option(
-            "--expect", "N", "Push only if the crawl's file has version N (0: none): the one that you changed.", min=0
-        ),
-    ] = None,
+    expect: Expect = None,
     json: options.Json = False,
     where: options.Where = options.HERE,
 ) -> None:
@@ -73,9 +65,9 @@ def push(
         pushed = registry.push_all(texts, who=author, note=note, expected=expect)
         for one in pushed:
             if one.changed:
-                where.log(frontier, "push", f"site {one.name}", _version(one, note), author)
+                where.log(frontier, "push", f"site {one.name}", described(one, note), author)
         unknown, clashes = registry.unknown_targets(found), registry.clashes(found)
-    _tell(pushed, json)
+    tell(pushed, json, KIND)
     for one in pushed:
         if one.changed and one.former and one.former.who != author and time.time() - one.former.at < LATELY:
             ago = progress.duration(max(0.0, time.time() - one.former.at))
@@ -131,71 +123,7 @@ def list_(
     )
 
 
-@app.command()
-def show(
-    name: Name,
-    version: Annotated[int | None, option("--version", "N", "Another version than the present.", min=1)] = None,
-    json: options.Json = False,
-    where: options.Where = options.HERE,
-) -> None:
-    """Write a site file to standard output, as it was pushed."""
-    with where.find() as frontier:
-        found = Registry(frontier).show(name, version)
-    if json:
-        output.write_json(found._asdict())
-        return
-    if sys.stdout.isatty():
-        for line in found.text.splitlines():
-            output.write_line(line)
-        return
-    sys.stdout.flush()
-    # Its own bytes: what is written to a file is what was pushed.
-    sys.stdout.buffer.write(found.text.encode())
-    sys.stdout.buffer.flush()
-
-
-@app.command()
-def history(name: Name, json: options.Json = False, where: options.Where = options.HERE) -> None:
-    """List the versions of a site file that are kept, newest first."""
-    with where.find() as frontier:
-        versions = Registry(frontier).history(name)
-    if json:
-        output.write_json([x._asdict() for x in versions])
-        return
-    output.write_table(
-        ("version", "changed", "who", "bytes", "note"),
-        [(x.version, moment(x.at), x.who, "removed" if x.deleted else f"{x.bytes:,}", x.note) for x in versions],
-    )
-
-
-@app.command()
-def diff(
-    name: Name,
-    old: Annotated[int | None, argument("A", "The older version; without it, the one before.", min=1)] = None,
-    new: Annotated[int | None, argument("B", "The newer version; without it, the present.", min=1)] = None,
-    where: options.Where = options.HERE,
-) -> None:
-    """Show what changed between two versions, as a unified diff."""
-    with where.find() as frontier:
-        said = Registry(frontier).diff(name, old, new)
-    for line in said.splitlines():
-        output.write_line(line)
-
-
-@app.command()
-def rollback(
-    name: Name,
-    version: Annotated[int, argument("VERSION", "The version that is to count again.", min=1)],
-    note: Note = "",
-    who: Who = None,
-    json: options.Json = False,
-    where: options.Where = options.HERE,
-) -> None:
-    """Make an older version the newest; also of a removed file."""
-    with where.find() as frontier:
-        pushed = Registry(frontier).rollback(name, version, who=where.who(who), note=note)
-        where.log(frontier, "rollback", f"site {pushed.name}", f"to version {version}: {_version(pushed, note)}", who)
-    _tell([pushed], json)
+add_version_commands(app, KIND, Registry)
 
 
 @app.command()
@@ -252,18 +180,6 @@ app.command()(remove)
 app.command()(log)
 app.command()(reconcile)
 app.command()(schema)
-
-
-def _tell(pushed: list[PushResult], json: bool) -> None:
-    if json:
-        output.write_json([{**x._asdict(), "former": x.former and x.former._asdict()} for x in pushed])
-        return
-    for x in pushed:
-        output.write_line(f"{x.name}: version {x.version}{'' if x.changed else ', unchanged'}: {few(x.sites)}")
-
-
-def _version(pushed: PushResult, note: str) -> str:
-    return f"version {pushed.version}" + (f": {note}" if note else "")
 
 
 def _filed(filed: StoredSiteFile) -> dict[str, Any]:
