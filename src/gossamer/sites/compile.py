@@ -70,6 +70,7 @@ class CompiledSite:
         self.layer_of = self._layout.matcher.layer_of
         """The layer that a URL belongs to and the named groups of its `match`; None if it belongs to none."""
         self.groups = self._layout.matcher.groups
+        self.is_own = self._layout.matcher.is_own
         self.first_layer = self._layout.first_layer
         self.depths: Mapping[str, int] = self._layout.depths
         self.own_hosts: frozenset[str] = self._layout.hosts or frozenset()

@@ -219,6 +219,18 @@ class TestTry:
             " (another host than that of the seeds)\n"
         ) in command("site", "try", f"{site.url}/list/1", "--file", file).out
 
+    def test_links_to_other_hosts_are_named(self, command: Command, site: Site) -> None:
+        far = "".join(f'<a class=post href="http://{host}.example/post/3">x</a>' for host in "abcdefa")
+        site.on("/list/1", Reply(body=LIST + far))
+        shown = command("site", "try", f"{site.url}/list/1", "--file", write("forum.yaml", FORUM, site)).out
+        hosts = "a.example (1), b.example (1), c.example (1), d.example (1), e.example (1) and 1 more"
+        said = f"\nother hosts than those of the seeds: 6 links, to {hosts}; with hosts: own, a rule skips such links\n"
+        assert said in shown
+        text = FORUM.replace("to: post", "to: post, hosts: own", 1)
+        shown = command("site", "try", f"{site.url}/list/1", "--file", write("f.yaml", text, site)).out
+        assert "other hosts" not in shown
+        assert ".example" not in shown
+
     def test_a_link_to_a_layer_with_a_form_keeps_its_rule(self, command: Command, site: Site) -> None:
         text = FORUM.replace("  post:\n", "  post:\n    request: {form: {q: '1'}}\n")
         told = command("site", "try", f"{site.url}/list/1", "--file", write("f.yaml", text, site), "--json").json

@@ -183,6 +183,43 @@ def test_what_has_the_wrong_form_hides_no_other_mistake() -> None:
     ]  # fmt: skip
 
 
+ROAMS = "these links may lead to any host, and links there to further hosts: nothing keeps the crawl on the site (write hosts: own to stay on the hosts of the seeds, or hosts: any if you mean it)"
+
+
+@pytest.mark.parametrize(
+    ("layers", "where"),
+    [
+        ("a: {follow: [{css: a, to: a}]}", ["layers.a.follow[0]"]),
+        ("a: {match: ^/a, follow: [{css: a, to: a, match: 'html$'}]}", ["layers.a.follow[0]"]),
+        ("a: {fields: {t: {css: a, all: true, attr: href}}, follow: [{url: '{t}', to: a}]}", ["layers.a.follow[0]"]),
+        # From one to the other and back; a comment has no links.
+        (
+            "a: {follow: [{css: a, to: b}]}, b: {follow: [{css: i, to: c}, {css: a, to: a}]}, c: {}",
+            ["layers.a.follow[0]", "layers.b.follow[1]"],
+        ),
+        # One step away is as far as it goes, or back to own hosts.
+        ("a: {follow: [{css: a, to: b}]}, b: {}", []),
+        ("a: {match: ^/a, follow: [{css: a, to: b}]}, b: {match: ^/b, follow: [a]}", []),
+        ("a: {follow: [{css: a, to: a, hosts: own}]}", []),
+        ("a: {follow: [{css: a, to: a, hosts: any}]}", []),
+        ("a: {follow: [{css: a.next, to: a, pages: 0}]}", []),
+        ("a: {follow: [{css: a, to: a, match: '^https?://t.example/'}]}", []),
+        (r"a: {follow: [{css: a, to: a, match: '//s\.example/'}]}", []),
+        ("a: {fields: {t: h1}, follow: [{url: '/x/{t}', to: a}]}", []),
+        ("a: {match: ^/a, follow: [a]}", []),
+        ("a: {follow: [{css: a, to: a}]}}\nlimits: {depth: 3", []),
+    ],
+)
+def test_links_that_may_lead_from_host_to_host_without_end(layers: str, where: list[str]) -> None:
+    lines = told(f"site: s\nseeds: http://www.s.example/\nlayers: {{{layers}}}\n")
+    assert [line.partition("warning: ")[2] for line in lines] == [f"{place}: {ROAMS}" for place in where]
+
+
+def test_hosts_own_says_nothing_where_seeds_name_no_host() -> None:
+    (line,) = told("site: s\nseeds: [{tasks: k}]\nlayers: {a: {follow: [{css: a, to: a, hosts: own}]}}\n")
+    assert "warning: layers.a.follow[0].hosts: the seeds name no host, so these links may lead anywhere" in line
+
+
 def test_what_fits_together_has_nothing_to_be_told() -> None:
     assert (
         told(

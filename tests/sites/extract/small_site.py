@@ -42,6 +42,9 @@ class SmallSite:
                 return layer, found.groupdict()
         return None
 
+    def is_own(self, url: str) -> bool:
+        return url.startswith("http://bbs.example/")
+
     def layer_there(self, site: str, url: str) -> str | None:
         return None
 

@@ -29,6 +29,13 @@ def hrefs(*addresses: str, base: str = "", charset: str = "utf-8", rule: str = A
     )
 
 
+@pytest.mark.parametrize(("hosts", "found"), [("", 3), (", hosts: any", 3), (", hosts: own", 1)])
+def test_hosts_says_whether_links_may_leave_the_site(hosts: str, found: int) -> None:
+    rule = f"follow: [{{css: a, to: here{hosts}}}]"
+    urls = ["http://bbs.example/post/1", "http://other.example/post/2", "https://elsewhere.example/"]
+    assert hrefs("/post/1", "//other.example/post/2", "https://elsewhere.example/", rule=rule) == urls[:found]
+
+
 @pytest.mark.parametrize(
     ("address", "url"),
     [

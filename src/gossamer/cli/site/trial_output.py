@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -15,10 +16,12 @@ from gossamer.engine.trial.trial import TrialResult, rules_of, seed_of, unfit
 from gossamer.model import host_of
 from gossamer.model.page import PageRequest
 from gossamer.sites.compile import CompiledSite
-from gossamer.sites.url.match import own_host
+from gossamer.sites.crossing import crosses
 
 LONGEST = 300
 """Characters of a value that are shown to people."""
+HOSTS = 5
+"""Other hosts that are named."""
 ENDS = 60
 """Characters of a link's body that are shown, from its beginning and from its end."""
 
@@ -82,17 +85,32 @@ def write(site: CompiledSite, tried: TrialResult) -> None:
                 for link, rule in zip(reading.links, rules, strict=True)
             ],
         )
+        _write_others([host_of(x.url) for x in reading.links if not crosses(x.layer) and not site.is_own(x.url)])
     if document is not None:
         for rule, urls in unfit(site, tried.chosen.layer, document):
             line("")
             which = f"{output.counted(len(urls), 'link')} that no match fits, as {urls[0]}"
-            away = site.own_hosts and all(own_host(host_of(url)) not in map(own_host, site.own_hosts) for url in urls)
+            away = not any(map(site.is_own, urls))
             line(f"not followed: {rule}: {which}{' (another host than that of the seeds)' if away else ''}")
     if reading.missing:
         line("")
         line(f"missing: {', '.join(reading.missing)}")
     for note in reading.notes:
         line(f"note: {note}")
+
+
+def _write_others(hosts: Sequence[str]) -> None:
+    """Say to which other hosts links lead: from there the crawl may go on."""
+    if not hosts:
+        return
+    known = Counter(hosts).most_common()
+    most = ", ".join(f"{host} ({number:,})" for host, number in known[:HOSTS])
+    more = f" and {len(known) - HOSTS:,} more" if len(known) > HOSTS else ""
+    output.write_line("")
+    output.write_line(
+        f"other hosts than those of the seeds: {output.counted(len(hosts), 'link')}, to {most}{more}; "
+        "with hosts: own, a rule skips such links"
+    )
 
 
 def _passes(inherited: Mapping[str, Any]) -> str:

@@ -1,9 +1,10 @@
-"""Whether a layer's `match` can fit any URL: it is looked for in path and query, which begin with / and have no host."""
+"""Whether a layer's `match` can fit any URL: it is looked for in path and query, which begin with / and have no host. And whether
+links with `to`, which no `match` holds back, may lead from host to host without end."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -11,11 +12,14 @@ import regex  # type: ignore[import-untyped]
 
 from gossamer.sites.extract.regex import stoppable
 from gossamer.sites.file.problems import Path
+from gossamer.sites.format import Follow
 from gossamer.sites.url.match import is_whole, own_host
 
 if TYPE_CHECKING:
     from gossamer.sites.check.site import Checker
 
+STAY = "hosts: own to stay on the hosts of the seeds"
+NAME_HOST = "a match that begins with ^https?:// and the host"
 PATIENCE = 0.2
 """Seconds for one pattern: on a single character, only a pattern that is made for it takes as long."""
 
@@ -40,6 +44,56 @@ def check_match(checker: Checker, pattern: str, path: Path, hosts: Iterable[str]
             "no path fits this: what is looked at begins with /",
             f"write '^/{pattern.removeprefix('^').removeprefix('/')}'",
         )
+
+
+def check_hosts(checker: Checker, hosts: Iterable[str]) -> None:
+    """Report rules of `follow` by which a crawl may go on from any host to any other. `hosts` are the site's own."""
+    site, own = checker.site, list(hosts)
+    roaming = {
+        name: [
+            (place, follow.to)
+            for place, follow in enumerate(layer.follow)
+            if follow.to in site.layers and _roams(follow, own)
+        ]
+        for name, layer in site.layers.items()
+    }
+    for name, layer in site.layers.items():
+        for place, follow in enumerate(layer.follow):
+            if follow.hosts == "own" and not own:
+                checker.warn(
+                    ("layers", name, "follow", place, "hosts"),
+                    "the seeds name no host, so these links may lead anywhere",
+                    f"write {NAME_HOST}",
+                )
+        for place, to in roaming[name] if not site.limits.depth else ():
+            if name in _reached(roaming, to):
+                checker.warn(
+                    ("layers", name, "follow", place),
+                    "these links may lead to any host, and links there to further hosts: nothing keeps the crawl on the site",
+                    f"write {STAY if own else NAME_HOST}, or hosts: any if you mean it",
+                )
+
+
+def _roams(follow: Follow, hosts: Iterable[str]) -> bool:
+    """Whether nothing says on which hosts the links of a rule with `to` are."""
+    if follow.hosts is not None or follow.pages is not None:
+        return False
+    if follow.url is not None and not follow.url.lstrip().startswith("{"):
+        return False
+    return follow.match is None or not (is_whole(follow.match) or _names_host(follow.match, hosts))
+
+
+def _names_host(pattern: str, hosts: Iterable[str]) -> bool:
+    return any(own_host(host) in _plain(pattern) for host in hosts)
+
+
+def _reached(roaming: Mapping[str, Sequence[tuple[int, str]]], first: str) -> set[str]:
+    """The layers that such links lead to from a layer on, which is one of them."""
+    found, new = {first}, [first]
+    while new:
+        new = [to for name in new for _, to in roaming[name] if to not in found]
+        found.update(new)
+    return found
 
 
 @lru_cache(8_192)

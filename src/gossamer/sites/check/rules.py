@@ -34,6 +34,7 @@ class _Context:
         self.limits_depth = layout.site.limits.depth
         self.layer_of = layout.matcher.layer_of
         self.groups = layout.matcher.groups
+        self.is_own = layout.matcher.is_own
         self._layers = layout.site.layers
 
     def has_layer(self, name: str) -> bool:

@@ -16,7 +16,7 @@ from gossamer.sites.check import expressions
 from gossamer.sites.check.expressions import Complaint
 from gossamer.sites.check.layer import check_layer, check_method, check_replacement
 from gossamer.sites.check.login import check_login
-from gossamer.sites.check.match import check_match
+from gossamer.sites.check.match import check_hosts, check_match
 from gossamer.sites.check.names import check_first_turns
 from gossamer.sites.check.refresh import check_refresh
 from gossamer.sites.check.requirements import check_needs
@@ -328,6 +328,7 @@ def _check_ways(checker: Checker) -> None:
             checker.add((*path, "auth"), "the seeds name no host that may see the password", "write a seed with a URL")
     _policy(checker, ("layers",), lambda: plan.lanes(layout))
     _policy(checker, ("politeness",), lambda: (plan.group(site), plan.hosts(layout)))
+    check_hosts(checker, layout.hosts or ())
     check_rules(checker, layout)
     check_first_turns(checker, layout)
     reached = layout.reached()

@@ -25,6 +25,10 @@ class SiteContext(Protocol):
         """The layer that a URL belongs to and the named groups of its `match`; None if it belongs to none."""
         ...
 
+    def is_own(self, url: str) -> bool:
+        """Whether a URL is on a host of the seeds, with or without www; of any host if they name none."""
+        ...
+
     def layer_there(self, site: str, url: str) -> str | None:
         """The layer of another site that a URL belongs to, as site.layer; None if it belongs to none."""
         ...

@@ -84,6 +84,7 @@ class FollowRule:
         beside = (follow.headers, follow.cookies, follow.form, follow.json_, follow.body)
         self._parts = None if any(map(named, beside)) else request_parts(follow, lambda data: data)
         """How to request the linked pages, None where that depends on the page."""
+        self._stays = follow.hosts == "own"
         self._fragments: dict[str, bool] = {}
         self._secrets = names_of(*beside, follow.url)
         """The variables that the rule names, to be looked up in its links when they are sent."""
@@ -232,6 +233,8 @@ class FollowRule:
                 url = url.partition("#")[0]
             if query:
                 url += ("&" if "?" in url else "?") + query
+            if self._stays and not site.is_own(url):
+                continue
             if (self._match is not None and not self._match.matches(url, page)) or (
                 self._skip is not None and self._skip.matches(url, page)
             ):

@@ -2,7 +2,7 @@
 
 A `match` is looked for in path and query, so it fits on the site's own hosts only: those of its seeds, with or without www.
 A `match` that begins with http (or ^http) is looked for in the whole URL and fits on any host; so do all of a site whose seeds
-name no host (tasks only). A link with `to` is not matched at all: it may lead anywhere. Where several fit, the one that takes
+name no host (tasks only). A link with `to` is not matched at all: it may lead anywhere, unless its rule says `hosts: own`. Where several fit, the one that takes
 up most of the URL counts, then the longest pattern, then the first in the file. What follows # is never looked at.
 """
 
