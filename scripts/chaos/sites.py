@@ -31,11 +31,11 @@ from typing import Any, NamedTuple, Self
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench.crawls.project import Launch, launched
-from tests.support.databases import PostgreSQLServer
 from tests.support.many_sites import audit as many_audit
 from tests.support.many_sites.audit import Story
 from tests.support.many_sites.server import Access, ManySites
-from tests.support.web_proxy import WebProxy
+from tests.support.servers.databases import PostgreSQLServer
+from tests.support.servers.web_proxy import WebProxy
 
 from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gossamer.courier import Counters, Courier, CourierConfig, OmittedRequests
-from gossamer.courier.courier import REPEAT_SECONDS
+from gossamer.courier.exchange import REPEAT_SECONDS
 from gossamer.courier.pace import EASY_SPACING, LINGER, SPACING
 from gossamer.courier.starts import FULL_PAUSE
 from gossamer.errors import FrontierUnavailable, SchemaTooNew

@@ -17,7 +17,7 @@ import pytest
 import typer.main
 import yaml  # type: ignore[import-untyped]
 from tests.support.busy_crawl import Busy, environment, settings_for
-from tests.support.prometheus import Prometheus, promtool, scraping
+from tests.support.servers.prometheus import Prometheus, promtool, scraping
 
 from gossamer.cli import app
 from gossamer.deploy import Choice, dashboard, deploy_files, project_files

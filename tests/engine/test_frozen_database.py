@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tests.engine.test_records import PAGES, PLAIN, STORED, all_there, asked, running
 from tests.engine.test_records import site as site
-from tests.support.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
 from tests.support.native_crawl import Crawl, until
+from tests.support.servers.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
 from tests.support.site import Site
 
 from gossamer.engine.job import NativeEnd, NativeJob

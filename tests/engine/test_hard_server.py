@@ -16,8 +16,8 @@ import pytest
 from tests.engine.http.test_fetcher_hard import NOT_AGAIN
 from tests.support.hard_server.server import CASES, Case, HardServer
 from tests.support.native_crawl import Crawl
+from tests.support.servers.web_proxy import WebProxy
 from tests.support.site import Site
-from tests.support.web_proxy import WebProxy
 
 from gossamer.frontier import codec
 from gossamer.testing.process import open_sockets

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from tests.support.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
 from tests.support.native_crawl import Crawl, until
+from tests.support.servers.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
 from tests.support.site import Reply, Site
 
 from gossamer.engine.job import NativeEnd, NativeJob

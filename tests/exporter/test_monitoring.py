@@ -15,7 +15,7 @@ import pytest
 from tests.deploy.test_deploy import NAMES, QUERIES, RULES, concrete
 from tests.support import fork_server
 from tests.support.busy_crawl import environment, run, settings_for
-from tests.support.prometheus import Prometheus, scraping
+from tests.support.servers.prometheus import Prometheus, scraping
 
 from gossamer.exporter import serve
 from gossamer.frontier.valkey import ValkeyFrontier

@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import text
 from tests.support import fork_server
 from tests.support.busy_crawl import environment
-from tests.support.databases import PostgreSQLServer
+from tests.support.servers.databases import PostgreSQLServer
 from tests.support.site import Reply, Site
 
 from gossamer.store.database.url import database_of

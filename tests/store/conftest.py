@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from tests.support.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
+from tests.support.servers.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
 
 from gossamer.store import Store
 from gossamer.store.database.url import database_of

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.store.conftest import Sql
-from tests.support.databases import MariaDBServer
+from tests.support.servers.databases import MariaDBServer
 
 from gossamer.errors import StoreRefused
 from gossamer.store import TYPES, Column, Row, Store, Table

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.store.conftest import Sql
 from tests.store.tables import FORUM, POSTS, SHOPS, bodies, post, reply, shop, titles
-from tests.support.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
+from tests.support.servers.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
 
 from gossamer.errors import StoreAway, StoreError, StoreRefused
 from gossamer.store import Row, Store, Writer

@@ -7,8 +7,8 @@ from secrets import token_hex
 
 import pytest
 from tests.engine.conformance.conformance import Came, Case, crawled, once
+from tests.support.servers.web_proxy import WebProxy
 from tests.support.site import Reply, Site
-from tests.support.web_proxy import WebProxy
 
 from gossamer.testing.servers import Server
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.hard_server.server import PAGE, HardServer
-from tests.support.web_proxy import WebProxy
+from tests.support.servers.web_proxy import WebProxy
 
 from gossamer.engine.http.aiohttp_fetcher import AiohttpFetcher
 from gossamer.engine.http.connection.proxies import ProxyGroup, ProxyPool, parse

@@ -28,7 +28,7 @@ from gossamer.model import (
 )
 from gossamer.testing.contract import Crawl
 from gossamer.testing.contract.crawl import ADDED, names
-from gossamer.testing.contract.guarantees.pages import HOUR, HOURLY, leads, page, recorded, visit
+from gossamer.testing.contract.guarantees.pages.recorded_lane import HOUR, HOURLY, leads, page, recorded, visit
 from gossamer.testing.servers import Server
 
 Opened = Callable[..., Crawl]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.databases import MariaDBServer, PostgreSQLServer
+from tests.support.servers.databases import MariaDBServer, PostgreSQLServer
 
 from gossamer.errors import StoreAway, StoreError
 from gossamer.store import Column, Row, Store, Table

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
+from tests.support.servers.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
 
 from gossamer.errors import EmbeddedServerError
 from gossamer.testing.process import wait_until
@@ -39,7 +39,7 @@ def test_what_was_committed_outlives_a_kill(server_type: type[DatabaseServer]) -
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
 def test_a_server_does_not_outlive_the_process_that_started_it(tmp_path: Path) -> None:
     script = (
-        "from tests.support.databases import MariaDBServer; import os, time\n"
+        "from tests.support.servers.databases import MariaDBServer; import os, time\n"
         "server = MariaDBServer().start(); print(server._child.pid, server.directory, flush=True); time.sleep(600)\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, text
 from tests.store.tables import FORUM, post
-from tests.support.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
+from tests.support.servers.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
 
 from gossamer.errors import StoreAway
 from gossamer.store import Store, Writer, schema, watchdog

@@ -19,14 +19,8 @@ from gossamer.testing.contract.guarantees.lists import TestLists
 from gossamer.testing.contract.guarantees.loss import TestNothingLost
 from gossamer.testing.contract.guarantees.order import TestLanes, TestOrder
 from gossamer.testing.contract.guarantees.page import TestAtomicPage
-from gossamer.testing.contract.guarantees.pages import (
-    TestFeed,
-    TestLocate,
-    TestPageRecords,
-    TestRecordsChange,
-    TestRediscovery,
-    TestRevisits,
-)
+from gossamer.testing.contract.guarantees.pages.due import TestFeed, TestRediscovery, TestRevisits
+from gossamer.testing.contract.guarantees.pages.records import TestLocate, TestPageRecords, TestRecordsChange
 from gossamer.testing.contract.guarantees.poison import TestPoison
 from gossamer.testing.contract.guarantees.politeness import TestAdaptiveDelay, TestBlocks, TestPoliteness
 from gossamer.testing.contract.guarantees.rollback import TestWentBack

@@ -1,6 +1,6 @@
 """A small web proxy that can fail on purpose, in a process of its own: plain requests and CONNECT, with a password if wanted.
 
-`python -m tests.support.web_proxy [--login user:password] [--fault hang|close|garbage|502] [--certificate FILE]`
+`python -m tests.support.servers.web_proxy [--login user:password] [--fault hang|close|garbage|502] [--certificate FILE]`
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from gossamer.testing.http1 import connection, message, read_body, read_head
 from gossamer.testing.server_process import ServerProcess, listen, stop_event

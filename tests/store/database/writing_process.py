@@ -1,4 +1,4 @@
-"""One of several processes that write to one database: `python -m tests.store.writing_process URL NUMBER GATE`."""
+"""One of several processes that write to one database: `python -m tests.store.database.writing_process URL NUMBER GATE`."""
 
 from __future__ import annotations
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.store.database.writing_process import PAGES, url_of
 from tests.store.tables import FORUM, PRICES, bodies, titles
-from tests.store.writing_process import PAGES, url_of
 from tests.support import fork_server
-from tests.support.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
 from tests.support.fork_server import Started
+from tests.support.servers.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
 
 from gossamer.store import Store
 from gossamer.testing.process import wait_until
@@ -32,7 +32,7 @@ def workers_on(url: str, directory: Path) -> Iterator[list[tuple[Started, Path]]
             said = directory / f"worker{number}.txt"
             words = [url, str(number), str(directory / "gate")]
             child = fork_server.start(
-                "tests.store.writing_process", words, environ=os.environ, directory=directory, stdout=said
+                "tests.store.database.writing_process", words, environ=os.environ, directory=directory, stdout=said
             )
             started.append((child, said))
 
