@@ -18,24 +18,19 @@ if TYPE_CHECKING:
     from gossamer.sites.check.site import Checker
 
 WRITTEN = {
-    Kind.TEXT: "a text",
     Kind.INT: "a whole number",
     Kind.FLOAT: "a number",
     Kind.DECIMAL: "a number",
     Kind.BOOL: "true or false",
     Kind.DATE: "a date",
     Kind.DATETIME: "a date",
-    Kind.URL: "a text",
-    Kind.BYTES: "a text",
 }
+"""What a default must be; of every other type a text."""
 _TYPES: dict[Kind, tuple[type, ...]] = {
-    Kind.TEXT: (str,),
     Kind.INT: (int,),
     Kind.FLOAT: (int, float),
     Kind.DECIMAL: (int, float),
     Kind.BOOL: (bool,),
-    Kind.URL: (str,),
-    Kind.BYTES: (str,),
 }
 PATTERNS = frozenset({"css", "xpath", "regex", "jmespath", "match", "skip", "clean", "content_type", "when"})
 """Keys of small languages, in which ${ may mean something else."""
@@ -49,7 +44,7 @@ def check_default(checker: Checker, rule: FieldRule, path: Path) -> None:
     for value in default if isinstance(default, list) and _several(rule) else [default]:
         if _fits(value, rule):
             continue
-        wanted = WRITTEN[rule.type]
+        wanted = WRITTEN.get(rule.type, "a text")
         if rule.type is Kind.TEXT and isinstance(value, bool | int | float):
             kind = "bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "float"
             checker.warn(
@@ -77,7 +72,7 @@ def _fits(value: Any, rule: FieldRule) -> bool:
         return rule.type is Kind.BOOL
     if rule.type is Kind.DECIMAL and isinstance(value, str):
         return _turns(value, rule)
-    return isinstance(value, _TYPES[rule.type])
+    return isinstance(value, _TYPES.get(rule.type, (str,)))
 
 
 def _turns(value: str, rule: FieldRule) -> bool:

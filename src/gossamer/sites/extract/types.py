@@ -96,7 +96,8 @@ def turn_into(rule: FieldRule) -> Turn:
             return lambda value, place: as_json(value)
         case Kind.URL:
             return lambda value, place: place.absolute(as_text(value))
-    return lambda value, place: as_bytes(value)
+        case Kind.BYTES:
+            return lambda value, place: as_bytes(value)
 
 
 def shown(value: Any) -> str:
