@@ -271,7 +271,13 @@ def drawn(
     width: int, columns: tuple[str, ...], rows: list[tuple[object, ...]], optional: tuple[str, ...] = ()
 ) -> list[str]:
     """The lines of a table on a terminal so wide."""
-    code = f"from gossamer.cli import output; output.write_table({columns!r}, {rows!r}, {optional!r})"
+    return shown_on_a_terminal(
+        width, f"from gossamer.cli import output; output.write_table({columns!r}, {rows!r}, {optional!r})"
+    )
+
+
+def shown_on_a_terminal(width: int, code: str) -> list[str]:
+    """What code writes to a terminal so wide, by line."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     try:
@@ -302,6 +308,36 @@ def test_a_narrow_terminal_goes_without_columns_that_matter_less() -> None:
     ]
     folded = drawn(52, columns, rows, ("by depth", "next"))
     assert (folded[1].split()[-1], folded[2].strip()) == ("3", "Forbidden"), "a long text is folded instead"
+
+
+def test_no_word_is_divided_where_another_column_can_be_folded() -> None:
+    columns = ("spider", "next", "tasks")
+    rows: list[tuple[object, ...]] = [
+        ("guide", "in an hour or two, or on the day after", "guide:start_urls: .gossamer/tasks.csv"),
+        ("b", "the tasks cannot be read, and nothing else is wrong", "b:start_urls: /var/lib/spiders/tasks.csv"),
+    ]
+    for width in (62, 50, 46):
+        lines = drawn(width, columns, rows)
+        assert max(map(len, lines)) <= width
+        words = {word for line in lines for word in line.split()}
+        assert words >= {".gossamer/tasks.csv", "/var/lib/spiders/tasks.csv", "guide:start_urls:", "cannot"}
+    lines = drawn(30, columns, rows)
+    assert max(map(len, lines)) <= 30
+    assert "/var/lib/spiders/tasks.csv" not in " ".join(lines), "if nothing else is left, it is"
+    assert "cannot" in " ".join(lines)
+
+
+def test_long_lines_are_wrapped_on_a_terminal_and_nowhere_else(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "  due        2026-11-17 23:03:14 UTC (in 2 min), every 4 min 30 s, as " + "x" * 50
+    code = f"from gossamer.cli import output; output.write_wrapped({text!r}, 13)"
+    assert shown_on_a_terminal(40, code) == [
+        "  due        2026-11-17 23:03:14 UTC (in",
+        "             2 min), every 4 min 30 s,",
+        "             as",
+        " " * 13 + "x" * 50,
+    ]
+    output.write_wrapped(text, 13)
+    assert capsys.readouterr().out == f"{text}\n"
 
 
 def test_on_a_narrow_terminal_columns_that_say_nothing_are_left_out() -> None:

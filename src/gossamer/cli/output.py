@@ -7,19 +7,18 @@ the cells, nothing cut or wrapped, so that `cut`, `awk` and `grep` can rely on i
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from json import dumps
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import Any
 
+from gossamer.cli.columns import ColumnLayout
 from gossamer.model.plural import counted as counted
 from gossamer.model.plural import counted_are as counted_are
 from gossamer.model.plural import counted_were as counted_were
 
-_NUMBER = re.compile(r"([≤≥] )?-?[\d,]+(\.\d+)?|")
-FOLDED = 20
-"""A longer text is folded rather than that another column is left out."""
 _BACKSLASH = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -47,6 +46,17 @@ def write_json(value: Any) -> None:
 def write_line(text: str) -> None:
     """Write one line to standard output, control characters made visible."""
     _write(sys.stdout, visible(text))
+
+
+def write_wrapped(text: str, hanging: int = 4) -> None:
+    """Write one line; on a terminal that is narrower, several, the next ones with so many blanks before them, and no word divided."""
+    if not sys.stdout.isatty():
+        write_line(text)
+        return
+    said = visible(text)
+    width, inner = get_terminal_size().columns, " " * hanging
+    for line in wrap(said, width, subsequent_indent=inner, break_long_words=False, break_on_hyphens=False) or [""]:
+        _write(sys.stdout, line)
 
 
 def write_answer(json: bool, value: Any, line: str) -> None:
@@ -92,15 +102,14 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], optional:
     from rich.text import Text
 
     console = Console(file=sys.stdout)
-    idle = _idle(columns, cells, console.width)
-    narrow = _narrow(columns, cells, console.width, idle, optional)
+    layout = ColumnLayout(columns, cells, console.width)
+    idle = layout.idle()
+    narrow = layout.narrow(idle, optional)
     table = Table(box=None, pad_edge=False, header_style="bold")
     shown = [index for index in range(len(columns)) if index not in idle and index not in narrow]
-    for index in shown:
-        numbers = all(_NUMBER.fullmatch(line[index]) for line in cells) and any(line[index] for line in cells)
-        # What tells rows apart, and numbers, are not divided if anything else can be.
-        whole = numbers or (index == 0 and _widest(columns, cells, 0) <= console.width // 2)
-        table.add_column(columns[index], overflow="fold", justify="right" if numbers else "left", no_wrap=whole)
+    for index, width in zip(shown, layout.widths(shown), strict=True):
+        number = index in layout.numbers
+        table.add_column(columns[index], overflow="fold", justify="right" if number else "left", width=width)
     for line in cells:
         # Text, not str: square brackets in a URL are no markup.
         table.add_row(*(Text(line[index]) for index in shown))
@@ -109,42 +118,6 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], optional:
         console.print(Text(f"empty or 0, and not shown: {', '.join(names)}", "dim"))
     if names := [columns[index] for index in sorted(narrow)]:
         console.print(Text(f"no room for: {', '.join(names)}; a wider terminal and --json have them", "dim"))
-
-
-def _widest(columns: Sequence[str], cells: Sequence[Sequence[str]], index: int) -> int:
-    return max(map(len, (columns[index], *(line[index] for line in cells))))
-
-
-def _narrow(
-    columns: Sequence[str], cells: Sequence[Sequence[str]], width: int, idle: set[int], optional: Sequence[str]
-) -> set[int]:
-    """Columns of `optional` without which the others fit into a width, where long texts may be folded."""
-    widths = {
-        index: min(_widest(columns, cells, index), FOLDED if index else width) + 2
-        for index in range(len(columns))
-        if index not in idle
-    }
-    narrow: set[int] = set()
-    for name in optional:
-        index = columns.index(name)
-        if sum(widths.values()) - 2 <= width:
-            break
-        if widths.pop(index, None) is not None:
-            narrow.add(index)
-    return narrow
-
-
-def _idle(columns: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> set[int]:
-    """Columns, from the right, without which the others fit into a width: those that are empty, then those that are 0."""
-    widths = [_widest(columns, cells, index) + 2 for index in range(len(columns))]
-    idle: set[int] = set()
-    for nothing in ({""}, {"", "0"}):
-        for index in reversed(range(1, len(columns))):
-            if sum(widths) - 2 - sum(widths[one] for one in idle) <= width:
-                return idle
-            if cells and index not in idle and {line[index] for line in cells} <= nothing:
-                idle.add(index)
-    return idle
 
 
 def _write(stream: Any, line: str) -> None:

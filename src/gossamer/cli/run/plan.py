@@ -122,6 +122,7 @@ def _foretell(where: options.Where, hours: float, json: bool) -> None:
             )
             for x in events
         ],
+        ("in", "why"),
     )
 
 

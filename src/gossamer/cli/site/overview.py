@@ -10,7 +10,7 @@ import typer
 
 from gossamer.cli import options, output
 from gossamer.cli.progress import duration
-from gossamer.cli.timestamp import moment
+from gossamer.cli.timestamp import about, when
 from gossamer.model import PlanState
 from gossamer.planner.overview import PlannedRound, overview
 
@@ -30,8 +30,7 @@ def list_tasks(where: options.Where, states: Sequence[str], json: bool) -> None:
         output.write_json([{**x._asdict(), "depths": [row._asdict() for row in x.depths]} for x in rows])
         return
     output.write_notice(_summary(every, state))
-    exact = not sys.stdout.isatty()
-    output.write_table(COLUMNS, [_row(x, state.now, exact=exact) for x in rows], OPTIONAL)
+    output.write_table(COLUMNS, [_row(x, state.now) for x in rows], OPTIONAL)
 
 
 def _summary(rows: Sequence[PlannedRound], state: PlanState) -> str:
@@ -43,23 +42,19 @@ def _summary(rows: Sequence[PlannedRound], state: PlanState) -> str:
     return f"{', '.join(counts) or 'no sites'}{f'; {late:,} late' if late else ''}; {who}"
 
 
-def _row(x: PlannedRound, now: float, *, exact: bool) -> tuple[object, ...]:
-    """`exact`: moments instead of times from now."""
-    began = moment(x.began) if exact or x.began is None else f"{_about(now - x.began)} ago"
+def _row(x: PlannedRound, now: float) -> tuple[object, ...]:
     if x.state == "paused":
         coming = x.paused
     elif x.next is None:
         coming = x.why
-    elif exact:
-        coming = moment(x.next)
     else:
-        coming = "now" if x.next <= now else f"in {_about(x.next - now)}"
+        coming = when(max(x.next, now), now)
     return (
         x.group,
         f"{x.state}, late" if x.late else x.state,
         "" if x.state == "new" else x.round,
-        began,
-        _took(x, now, exact=exact),
+        when(x.began, now),
+        _took(x, now),
         coming,
         f"{x.waiting:,}",
         f"{x.in_progress:,}",
@@ -67,14 +62,8 @@ def _row(x: PlannedRound, now: float, *, exact: bool) -> tuple[object, ...]:
     )
 
 
-def _took(x: PlannedRound, now: float, *, exact: bool) -> str:
+def _took(x: PlannedRound, now: float) -> str:
     if x.began is None:
         return ""
     seconds = max(0.0, (now if x.ended is None else x.ended) - x.began)
-    return duration(seconds) if exact else _about(seconds)
-
-
-def _about(seconds: float) -> str:
-    """A duration in its largest unit."""
-    number, unit, *_ = duration(max(0.0, seconds)).split()
-    return f"{number} {unit}"
+    return about(seconds) if sys.stdout.isatty() else duration(seconds)

@@ -11,7 +11,7 @@ import typer
 from gossamer.cli import options, output
 from gossamer.cli.options import argument, option
 from gossamer.cli.progress import duration
-from gossamer.cli.timestamp import moment
+from gossamer.cli.timestamp import moment, when
 from gossamer.engine.page.payload import pack
 from gossamer.errors import DecodingError, EncodingError, SiteError, UnknownLane
 from gossamer.frontier import codec
@@ -73,7 +73,7 @@ def show(
             output.write_line("  seen; the layer keeps no page records" if seen else "  not known")
         else:
             for name, value in _told(page, now):
-                output.write_line(f"  {name:10} {value}")
+                output.write_wrapped(f"  {name:10} {value}", 13)
 
 
 @app.command("why")
@@ -99,7 +99,7 @@ def why(
     for place, said in found:
         output.write_line(f"site {place.site}, layer {place.layer}, fingerprint {place.fingerprint:016x}")
         for line in said:
-            output.write_line(f"  {line}")
+            output.write_wrapped(f"  {line}")
 
 
 @app.command()
@@ -142,6 +142,7 @@ def list_(
     with where.find() as frontier:
         if not any(row.lane == lane for row in frontier.counts().lanes):
             raise UnknownLane(f"There is no lane {lane!r} in this crawl. `gossamer lane list` shows those there are.")
+        now = frontier.counts().now
         pages = list(islice(_pages(frontier, lane, PageState(state) if state else None), limit))
     if json:
         output.write_json([_plain(page) for page in pages])
@@ -152,14 +153,15 @@ def list_(
             (
                 _url(page),
                 page.state.value,
-                moment(page.since),
-                moment(page.last or None),
+                when(page.since, now),
+                when(page.last or None, now),
                 page.status or "",
                 page.changes,
-                moment(page.due or None),
+                when(page.due or None, now),
             )
             for page in pages
         ],
+        ("changes", "since", "last visit", "status"),
     )
 
 

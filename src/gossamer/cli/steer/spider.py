@@ -10,7 +10,7 @@ import typer
 
 from gossamer.cli import options, output
 from gossamer.cli.options import argument
-from gossamer.cli.timestamp import moment
+from gossamer.cli.timestamp import when
 from gossamer.cli.versions import Expect, Name, Note, Who, add_version_commands, described, tell
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.planner.overview import overview
@@ -23,6 +23,8 @@ from gossamer.sites.file.yaml import decoded
 from gossamer.sites.format.spider import SpiderPlan
 
 app = options.Noun("Schedules of Scrapy spiders, for planners.")
+OPTIONAL = ("in progress", "waiting", "ended", "late", "file", "arguments", "tasks")
+"""Columns of the list that a narrow terminal goes without, the first of them first."""
 
 
 @app.command()
@@ -64,7 +66,8 @@ def push(
 def list_(json: options.Json = False, where: options.Where = options.HERE) -> None:
     """List the spiders that are planned: state, last round, when the next one begins, arguments and tasks."""
     with where.find() as frontier:
-        _, rows = overview(frontier)
+        state, rows = overview(frontier)
+    now = state.now
     rows = [row for row in rows if row.kind == SPIDER]
     if json:
         output.write_json([row._asdict() for row in rows])
@@ -73,12 +76,13 @@ def list_(json: options.Json = False, where: options.Where = options.HERE) -> No
         ("spider", "file", "state", "round", "began", "ended", "late", "next", "waiting", "in progress", "arguments", "tasks"),
         [
             (
-                x.group, x.file, f"paused: {x.paused}" if x.state == "paused" else x.state, x.round, moment(x.began), moment(x.ended),
-                "late" if x.late else "", x.why if x.next is None else moment(x.next), f"{x.waiting:,}", f"{x.in_progress:,}",
+                x.group, x.file, f"paused: {x.paused}" if x.state == "paused" else x.state, x.round, when(x.began, now), when(x.ended, now),
+                "late" if x.late else "", x.why if x.next is None else when(max(x.next, now), now), f"{x.waiting:,}", f"{x.in_progress:,}",
                 " ".join(f"{name}={value}" for name, value in x.arguments.items()), x.tasks,
             )
             for x in rows
         ],
+        OPTIONAL,
     )  # fmt: skip
 
 
