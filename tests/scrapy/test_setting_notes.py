@@ -9,6 +9,7 @@ import pytest
 from scrapy import signals
 from scrapy.core.scheduler import Scheduler
 from scrapy.settings import Settings
+from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.test import get_crawler
 
 from gossamer.errors import SettingError
@@ -39,6 +40,17 @@ def test_a_scheduler_that_another_addon_sets_later_is_said() -> None:
     settings.set("SCHEDULER", Scheduler, "addon")
     [note] = notes(settings)
     assert note.startswith("SCHEDULER is scrapy.core.scheduler.Scheduler, so")
+
+
+def test_a_stats_collector_that_another_addon_sets_later_is_said() -> None:
+    settings = updated(STATS_CLASS=MemoryStatsCollector)
+    assert not list(notes(settings))
+    settings.set("STATS_CLASS", "scrapy.statscollectors.MemoryStatsCollector", "cmdline")
+    [note] = notes(settings)
+    assert (
+        "STATS_CLASS is scrapy.statscollectors.MemoryStatsCollector, which an add-on has set after Gossamer's" in note
+    )
+    assert "smaller number in ADDONS" in note
 
 
 class OwnScheduler(Scheduler):

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import pickle
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
+import pytz  # type: ignore[import-untyped]
+from dateutil import tz  # type: ignore[import-untyped]
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scrapy import Request
+from scrapy.http.headers import Headers
 from scrapy.selector import Selector
 from tests.scrapy.request import test_objects as kinds
 from tests.support.scrapy_redis.sides import SIDES, client, module
@@ -17,7 +24,7 @@ from gossamer.errors import DecodingError, EncodingError, UnknownClass
 from gossamer.frontier import codec
 from gossamer.scrapy.request.objects import ObjectCodec
 from gossamer.scrapy_redis import picklecompat
-from gossamer.scrapy_redis.transfer.requests import StoredRequestReader
+from gossamer.scrapy_redis.transfer.requests import StoredRequestReader, payload_of
 from gossamer.testing.servers import Server
 
 OBJECTS = ObjectCodec(["tests"])
@@ -33,7 +40,29 @@ VALUES = [
     kinds.MODEL,
     [SHARED, SHARED],
     kinds.Product,
+    *kinds.KEPT,
+    {b"": b"", "path": Path("/a/b")},
+    defaultdict(None, a=1),
+    Headers({"Set-Cookie": ["a=1", "é"], "X": None}, encoding="latin-1"),
+    kinds.Product(price=Headers({"A": "b"}), parts=[Counter(a=0, b=-1), defaultdict(dict, a=kinds.Tags())]),
+    Path("/a/b"),
 ]
+MOMENT = datetime(2026, 10, 25, 2, 30)
+"""An hour that comes twice in Berlin."""
+BERLIN = pytz.timezone("Europe/Berlin")
+DATES = [
+    MOMENT.replace(tzinfo=ZoneInfo("Asia/Tokyo")),
+    MOMENT.replace(tzinfo=ZoneInfo("Europe/Berlin"), fold=1),
+    MOMENT.replace(tzinfo=pytz.utc),
+    MOMENT.replace(tzinfo=pytz.FixedOffset(-90)),
+    BERLIN.localize(MOMENT, is_dst=True),
+    BERLIN.localize(MOMENT, is_dst=False),
+    BERLIN.localize(datetime(2026, 7, 1)),
+    MOMENT.replace(tzinfo=tz.tzutc()),
+    MOMENT.replace(tzinfo=tz.tzoffset("HERE", 5400)),
+    MOMENT.replace(tzinfo=tz.tzoffset(None, -1800)),
+]
+"""As many projects have them: dates that dateparser, dateutil or pytz have made."""
 
 
 class Evil:
@@ -61,8 +90,51 @@ def test_what_scrapy_redis_has_pickled_comes_out(value: Any, protocol: int) -> N
     assert found == value
     assert kinds.RAN == []
     # And as the import keeps it, which has no class at hand.
-    kept = codec.encode_request(picklecompat.loads(data, lambda stored: stored))
+    kept = payload_of(picklecompat.loads(data, lambda stored: stored))
     assert codec.decode_request(kept, build=OBJECTS.make)["meta"]["it"] == value
+
+
+@settings(max_examples=40 * kinds.FACTOR, deadline=None)
+@given(kinds.FIELDS, st.sampled_from([2, 4, 5]))
+def test_any_nesting_comes_out_of_a_pickle(value: Any, protocol: int) -> None:
+    data = pickle.dumps({"url": "http://site/", "meta": {"it": value}}, protocol)
+    kept = payload_of(StoredRequestReader(True).fields(data))
+    written = picklecompat.dumps({"meta": {"it": value}}, OBJECTS.admits)
+    for found in (
+        picklecompat.loads(data, OBJECTS.make), codec.decode_request(kept, build=OBJECTS.make),
+        picklecompat.loads(written, OBJECTS.make), pickle.loads(written),
+    ):  # fmt: skip
+        assert repr(found["meta"]["it"]) == repr(value)
+
+
+@pytest.mark.parametrize("protocol", [2, 5])
+@pytest.mark.parametrize("value", DATES, ids=repr)
+def test_dates_in_zones_of_other_packages_are_the_same_moment(value: datetime, protocol: int) -> None:
+    data = pickle.dumps({"url": "http://site/", "meta": {value: [value], "item": kinds.Product(price=value)}}, protocol)
+    kept = payload_of(StoredRequestReader(True).fields(data))
+    written = picklecompat.dumps(pickle.loads(data), OBJECTS.admits)
+    value = pickle.loads(data)["meta"]["item"]["price"]  # old protocols leave `fold` out
+    plain = picklecompat.loads(pickle.dumps({"meta": {value: [value], "item": {"price": value}}}, protocol))
+    for found in (
+        picklecompat.loads(data, OBJECTS.make), codec.decode_request(kept, build=OBJECTS.make),
+        picklecompat.loads(written, OBJECTS.make), pickle.loads(written), plain,
+    ):  # fmt: skip
+        [(key, [one]), (_, item)] = found["meta"].items()
+        for moment in (key, one, item["price"]):
+            assert type(moment.tzinfo) in (ZoneInfo, timezone)
+            assert (moment.replace(tzinfo=None), moment.utcoffset()) == (value.replace(tzinfo=None), value.utcoffset())
+            assert type(moment.tzinfo) is ZoneInfo or value.tzinfo not in (BERLIN, ZoneInfo("Asia/Tokyo"))
+
+
+def test_zones_that_are_not_read_are_refused() -> None:
+    for zone in (pytz.utc, BERLIN, tz.tzutc(), MOMENT.replace(tzinfo=tz.tzlocal())):
+        with pytest.raises(DecodingError, match=r"time zone alone|dateutil"):
+            picklecompat.loads(pickle.dumps({"meta": [zone]}, -1), OBJECTS.make)
+    no_zone = b"\x80\x04\x8c\x08zoneinfo\x8c\x08ZoneInfo\x93\x8c\x09../passwd\x85R."
+    other = b"\x80\x04\x8c\x08builtins\x8c\x07getattr\x93\x8c\x08zoneinfo\x8c\x08ZoneInfo\x93\x8c\x08__init__\x86R."
+    for data, said in ((no_zone, "not the key of a time zone"), (other, "attribute '__init__'")):
+        with pytest.raises(DecodingError, match=said):
+            picklecompat.loads(data, OBJECTS.make)
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)

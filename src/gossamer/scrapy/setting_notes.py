@@ -16,6 +16,7 @@ from scrapy.utils.misc import load_object
 from gossamer.model import Order
 from gossamer.scrapy.policies import main_order
 from gossamer.scrapy.settings import component_path, loaded
+from gossamer.scrapy.stats import FleetStatsMixin
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -80,10 +81,20 @@ def notes(settings: BaseSettings) -> Iterator[str]:
     if scheduler is None or is_fleets(load_object(scheduler)):
         yield from _of_queues(settings)
         yield from delay_notes(settings)
+        yield from _of_later_addons(settings)
     elif part_of(load_object(scheduler), settings) is None:
         yield (
             f"SCHEDULER is {component_path(scheduler)}, so this project does not take part in the crawl "
             f"{loaded(settings)['GOSSAMER_CRAWL']}. Leave SCHEDULER unset to join it."
+        )
+
+
+def _of_later_addons(settings: BaseSettings) -> Iterator[str]:
+    """What another add-on has put in the place of what Gossamer's had put there."""
+    if not issubclass(load_object(settings["STATS_CLASS"]), FleetStatsMixin):
+        yield (
+            f"STATS_CLASS is {component_path(settings['STATS_CLASS'])}, which an add-on has set after Gossamer's: what this worker counts is not in "
+            "the crawl's totals. Give that add-on a smaller number in ADDONS than gossamer.Addon has."
         )
 
 

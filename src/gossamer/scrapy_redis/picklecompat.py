@@ -11,51 +11,29 @@ from __future__ import annotations
 
 import collections
 import copy
-import datetime
-import decimal
-import fractions
 import io
 import pickle
 import sys
-import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import date, datetime, time
 from enum import Enum
+from pathlib import PurePosixPath
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from gossamer.errors import DecodingError, EncodingError, UnknownClass
-from gossamer.frontier.codec.types import KEY_STEP, MEMBER_STEP, NotEncodable, StoredObject, base, step
+from gossamer.frontier.codec.types import KEY_STEP, MEMBER_STEP, NotEncodable, StoredObject, base, in_known_zone, step
+from gossamer.scrapy.request.object_state import CONTAINERS, is_container
 from gossamer.scrapy.request.objects import PICKLED
+from gossamer.scrapy_redis.pickle_names import CLASSES, NAMES, PickledZone
 
 __all__ = ["dumps", "loads"]
 
 _REMEDY = 'Use plain data, or SCHEDULER_SERIALIZER = "pickle" if everybody who can write to the server is trusted.'
-_PLAIN: dict[tuple[str, str], Any] = {
-    (kind.__module__, kind.__qualname__): kind
-    for kind in (
-        set, frozenset, bytearray, complex, range, slice,
-        datetime.date, datetime.time, datetime.datetime, datetime.timedelta, datetime.timezone,
-        decimal.Decimal, fractions.Fraction, uuid.UUID, collections.OrderedDict, collections.deque,
-    )
-}  # fmt: skip
-_CLASSES = frozenset(_PLAIN.values())
-# What old Pythons called them, and how protocols below 3 spell bytes.
-_PLAIN |= {("__builtin__", kind.__name__): kind for kind in (set, frozenset, bytearray, complex, range, slice)}
-_PLAIN |= {("__builtin__", "xrange"): range}
-_NEVER = sys.stdlib_module_names | {"__builtin__", "copy_reg"}
+_NEVER = sys.stdlib_module_names | {"__builtin__", "copy_reg", "dateutil", "pytz"}
 
 Build = Callable[[StoredObject], Any]
 Admits = Callable[[type], bool]
-
-
-def _encoded(text: str, encoding: str = "latin-1") -> bytes:
-    return text.encode(encoding)
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-_PLAIN |= {("_codecs", "encode"): _encoded, ("copy", "copy"): _same}
 
 
 class _NamedObject:
@@ -67,24 +45,42 @@ class _NamedObject:
         if named:
             raise DecodingError(f"The pickle makes {cls.name} in a way of its own. {_REMEDY}")
         made = super().__new__(cls)
-        made.args, made.state = args, None
+        made.args, made.state, made.held = args, None, None
         return made
 
     args: tuple[Any, ...]
     state: Any
+    held: dict[Any, Any] | list[Any] | None
+    """What an object holds whose class is made of dict or list."""
 
     def __setstate__(self, state: Any) -> None:
         self.state = state
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if self.held is None:
+            self.held = {}
+        self.held[key] = value
+
+    def append(self, value: Any) -> None:
+        self.extend([value])
+
+    def extend(self, values: Iterable[Any]) -> None:
+        if not isinstance(self.held, list):
+            self.held = [] if self.held is None else list(self.held)
+        self.held.extend(values)
 
 
 class _Unpickler(pickle.Unpickler):
     def __init__(self, data: bytes, named: bool) -> None:
         super().__init__(io.BytesIO(data))
         self._named = named
+        self.named = False
+        """Whether it names anything: what else it holds needs no second look."""
         self.kinds: dict[str, type[_NamedObject]] = {}
 
     def find_class(self, module: str, name: str) -> Any:
-        plain = _PLAIN.get((module, name))
+        self.named = True
+        plain = NAMES.get((module, name))
         if plain is not None:
             return plain
         if not self._named or module.partition(".")[0] in _NEVER:
@@ -106,11 +102,18 @@ class _Pickler(pickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
         # Called for all that pickle has no code of its own for.
         kind = obj if isinstance(obj, type) else type(obj)
-        if kind in _CLASSES or (self._admits is not None and self._admits(kind)):
+        if isinstance(obj, datetime | time) and (plain := in_known_zone(obj)) is not obj:
+            return copy.copy, (plain,)
+        if (kind in CLASSES or kind in CONTAINERS) and is_container(obj):
+            return NotImplemented
+        if kind is ZoneInfo or issubclass(kind, PurePosixPath):
+            # By its class: the function that zoneinfo names is none that others may call.
+            return (ZoneInfo, (obj.key,)) if isinstance(obj, ZoneInfo) and obj.key else NotImplemented
+        if self._admits is not None and self._admits(kind):
             return NotImplemented
         if obj is copy.copy:
             return NotImplemented
-        if isinstance(obj, str | bytes | int | float) and not isinstance(obj, Enum):
+        if isinstance(obj, str | bytes | int | float | date) and not isinstance(obj, Enum):
             # Of a class that is made of a builtin, such as lxml's text of a link: the plain value. Every reader has this function.
             return copy.copy, (base(obj),)
         kind = obj if hasattr(obj, "__qualname__") else kind
@@ -127,6 +130,10 @@ class _ObjectBuilder:
 
     def settle(self, value: Any) -> Any:
         kind = type(value)
+        if kind is PickledZone:
+            raise NotEncodable("a time zone alone cannot be read; send its name")
+        if isinstance(value, datetime | time):
+            return in_known_zone(value) if isinstance(value.tzinfo, PickledZone) else value
         if not (isinstance(value, _NamedObject) or (isinstance(value, type) and issubclass(value, _NamedObject))):
             return self._container(value) if kind in _CONTAINERS else value
         if isinstance(value, type):
@@ -135,7 +142,9 @@ class _ObjectBuilder:
             if id(value) in self._open:
                 raise NotEncodable(f"{value.name} holds itself")
             self._open[id(value)] = value  # kept, so that no other gets its id
-            parts = tuple(self.settle(part) for part in value.args), self.settle(value.state)
+            parts: tuple[Any, ...] = (tuple(self.settle(part) for part in value.args), self.settle(value.state))
+            if value.held is not None:
+                parts = (*parts, self.settle(value.held))
             self._made[id(value)] = self._build(StoredObject(PICKLED, value.name, parts))
         return self._made[id(value)]
 
@@ -146,7 +155,7 @@ class _ObjectBuilder:
             self._made[id(value)] = value  # it may hold itself
             pairs = [(self._at(KEY_STEP, key), self._at(step(key), part)) for key, part in value.items()]
             value.clear()
-            value.update(pairs)
+            dict.update(value, pairs) if type(value) is collections.Counter else value.update(pairs)
             return value
         if isinstance(value, list | collections.deque):
             self._made[id(value)] = value
@@ -164,7 +173,15 @@ class _ObjectBuilder:
             raise refused.at(where) from None
 
 
-_CONTAINERS = frozenset({dict, collections.OrderedDict, list, collections.deque, tuple, set, frozenset})
+_CONTAINERS = frozenset(
+    {
+        dict, collections.OrderedDict, collections.Counter, collections.defaultdict, list, collections.deque, tuple, set, frozenset,
+    }
+)  # fmt: skip
+
+
+def _refused(stored: StoredObject) -> Any:
+    raise DecodingError(f"The pickle holds a {stored.name}, which is not plain data. {_REMEDY}")
 
 
 def loads(s: bytes, build: Build | None = None) -> Any:
@@ -173,8 +190,8 @@ def loads(s: bytes, build: Build | None = None) -> Any:
     try:
         reader = _Unpickler(s, build is not None)
         value = reader.load()
-        if build is not None and reader.kinds:
-            value = _ObjectBuilder(build).settle(value)
+        if reader.named:
+            value = _ObjectBuilder(build or _refused).settle(value)
     except DecodingError:
         raise
     except NotEncodable as refused:

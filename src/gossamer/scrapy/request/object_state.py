@@ -99,8 +99,17 @@ def assemble(kind: type, form: str, values: tuple[Any, ...]) -> Any:
     return _item(kind, fields, rest) if form == ITEM else _object(kind, fields, rest)
 
 
-def from_pickle(kind: type, form: str, args: tuple[Any, ...], state: Any) -> Any:
-    """An object by what its pickle says of it: the arguments of `__new__`, and the state for `__setstate__`."""
+def from_pickle(kind: type, form: str, args: tuple[Any, ...], state: Any, contents: Any = None) -> Any:
+    """An object by what its pickle says of it: the arguments of `__new__`, the state for `__setstate__`, and what it holds where its
+    class is made of dict or list."""
+    if form == CONTAINER and kind is Headers and not args and isinstance(contents, dict | None):
+        return _container(kind, contents or {}, dict(state or {}).get("encoding", "utf-8"))
+    if form == TEXT:
+        # A class of pydantic's holds an object of its core's class, which is its text.
+        text = args[0] if args else dict(state or {}).get("_url")
+        return kind(str(text))
+    if contents is not None and (form != OBJECT or not issubclass(kind, dict | list)):
+        raise NotEncodable(f"{name_of(kind)} was not pickled as its class says; send plain data")
     if form == MEMBER and issubclass(kind, Flag) and len(args) == 1:
         return _member(kind, args[0])
     if form == CONTAINER:
@@ -112,7 +121,7 @@ def from_pickle(kind: type, form: str, args: tuple[Any, ...], state: Any) -> Any
         return found[0]
     if form == VALUES:
         return _tuple(kind, list(args))
-    if form in (LOADER, TEXT) or args:
+    if form == LOADER or args:
         raise NotEncodable(f"{name_of(kind)} was not pickled as its class says; send plain data")
     if isinstance(state, list):
         state = dict(zip(fields_of(kind), state, strict=False))  # a frozen dataclass with slots
@@ -120,7 +129,7 @@ def from_pickle(kind: type, form: str, args: tuple[Any, ...], state: Any) -> Any
         state = {name: value for part in state if isinstance(part, Mapping) for name, value in part.items()}
     state = dict(state or {})
     if form == OBJECT:
-        return _plain(kind, state)
+        return _plain(kind, state, contents if contents is not None else () if issubclass(kind, dict | list) else None)
     if form == MODEL:
         return _model(kind, state.pop("__dict__", {}), state)
     if form == ITEM:

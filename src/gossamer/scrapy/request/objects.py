@@ -129,7 +129,7 @@ class ObjectCodec:
             return False
         if known is None or known[0] in (LOADER, CONTAINER):
             return False
-        return known[0] != OBJECT or not issubclass(kind, BUILTINS)
+        return known[0] != OBJECT or not issubclass(kind, _SCALARS)
 
     def _known(self, kind: type) -> tuple[str, str] | None:
         """The form and the name of a class, if it has a form; `NotEncodable` if another worker could not use it."""

@@ -10,11 +10,10 @@ from enum import StrEnum
 from itertools import islice
 
 from gossamer.errors import GossamerError, InvalidRequest, PolicyError
-from gossamer.frontier import codec
 from gossamer.scrapy_redis.connection import Client
 from gossamer.scrapy_redis.dupefilter import digest_of, old_digest_of
 from gossamer.scrapy_redis.transfer.project import ProjectWorkers
-from gossamer.scrapy_redis.transfer.requests import StoredRequestReader
+from gossamer.scrapy_redis.transfer.requests import StoredRequestReader, payload_of
 
 BATCH = 500
 SAMPLE = 1000
@@ -99,7 +98,7 @@ class ProjectSource:
         for data in self.queued():
             try:
                 fields = self.reader.fields(data)
-                codec.encode_request(fields)
+                payload_of(fields)
             except GossamerError:
                 report.done["unreadable"] += 1
                 continue

@@ -13,6 +13,7 @@ from scrapy.utils.project import get_project_settings
 from gossamer.errors import SettingError, UnknownClass
 from gossamer.frontier import codec
 from gossamer.scrapy.request.objects import ObjectCodec, packages
+from gossamer.scrapy_redis.transfer.requests import payload_of
 
 
 class ProjectWorkers:
@@ -28,7 +29,7 @@ class ProjectWorkers:
             if isinstance(name, str) and name != "NO_CALLBACK" and not callable(getattr(self._kind, name, None)):
                 return f"{field} {name!r}: the spider {self._kind.name} has no such method"
         try:
-            codec.decode_request(codec.encode_request(fields), build=self._objects.make)
+            codec.decode_request(payload_of(fields), build=self._objects.make)
         except UnknownClass as error:
             return str(error)
         return ""

@@ -9,15 +9,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from gossamer.errors import DecodingError
+from gossamer.frontier import codec
 from gossamer.frontier.codec.types import StoredObject
 from gossamer.scrapy.request.codec import CLASS
-from gossamer.scrapy.request.objects import scalar_of
+from gossamer.scrapy.request.objects import ObjectCodec, scalar_of
 from gossamer.scrapy_redis import picklecompat
 
 _KINDS: dict[str, Any] = {
     "url": str, "method": str, "meta": Mapping, "cb_kwargs": Mapping, "callback": str, "errback": str, "encoding": str,
     "dont_filter": bool, "flags": list, "cookies": (Mapping, list), "priority": int,
 }  # fmt: skip
+_NO_CLASSES = ObjectCodec(())
+"""Stores what every worker makes again, such as a `defaultdict`."""
 
 
 class StoredRequestReader:
@@ -78,6 +81,11 @@ class StoredRequestReader:
                 "The stored request is a pickle, which is read only with --allow-pickle. Nothing that it names is run."
             )
         return picklecompat.loads(data, _kept)
+
+
+def payload_of(fields: Mapping[str, Any]) -> bytes:
+    """The payload of a request's fields."""
+    return codec.encode_request(fields, store=_NO_CLASSES.store)
 
 
 def _kept(stored: StoredObject) -> Any:

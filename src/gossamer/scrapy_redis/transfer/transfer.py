@@ -28,6 +28,7 @@ from gossamer.scrapy.seen.memory import number_of_custom
 from gossamer.scrapy_redis.connection import RedisError
 from gossamer.scrapy_redis.dupefilter import digest_of, old_digest_of
 from gossamer.scrapy_redis.transfer.keys import BATCH, DigestKind, ProjectSource, TransferReport, aside, is_digest
+from gossamer.scrapy_redis.transfer.requests import payload_of
 
 LOCK_SECONDS = 60
 STANDS_SECONDS = 2.0
@@ -198,7 +199,7 @@ class Transfer:
         if not isinstance(priority, int):
             raise InvalidRequest(f"its priority is {priority!r}, no whole number")
         # Unfiltered for the frontier, once per name; for Scrapy it stays what it was.
-        return Asked(number, host, f"{self._group}.{MAIN}", codec.encode_request(fields), priority, dont_filter=True)
+        return Asked(number, host, f"{self._group}.{MAIN}", payload_of(fields), priority, dont_filter=True)
 
     def _copy_seen(self) -> Remove | None:
         key = self._keys.dupefilter
