@@ -7,7 +7,6 @@ then may miss a violation of a millisecond, but never raises a false alarm.
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import time
 from collections import Counter
@@ -17,6 +16,7 @@ from itertools import count, islice, pairwise
 from typing import NamedTuple
 
 import pytest
+from tests.support.fork_context import fork_context
 
 from gossamer.frontier.server import keys
 from gossamer.frontier.server import library as server_library
@@ -101,8 +101,7 @@ def leased_at(lease: Lease) -> int:
 def fleet(frontier: ValkeyFrontier, settings: Settings, library: str | None = None) -> list[Log]:
     """Let eight processes work at once: nothing is leased before the last of them has called."""
     frontier.pause()
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(FLEET, mp_context=context) as pool:
+    with ProcessPoolExecutor(FLEET, mp_context=fork_context()) as pool:
         running: list[Future[Log]] = [pool.submit(work, settings, seed, library) for seed in range(FLEET)]
 
         def gathered() -> bool:

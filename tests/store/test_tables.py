@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from datetime import date
 from decimal import Decimal
 
 import pytest
 from tests.store.conftest import Sql
 from tests.store.tables import FORUM, GOODS, POSTS, PRICES, REPLIES, SHOPS, bodies, post, reply, titles
+from tests.support.fork_context import fork_context
 
 from gossamer.errors import StoreError, StoreRefused, TableMismatch
 from gossamer.store import TYPES, Column, Row, Store, Table
@@ -172,7 +172,7 @@ def _prepare(url: str, number: int, start: object) -> None:
 
 
 def test_several_processes_prepare_at_once(url: str, store: Store) -> None:
-    context = multiprocessing.get_context("spawn")
+    context = fork_context()
     start = context.Barrier(3)
     workers = [context.Process(target=_prepare, args=(url, number, start)) for number in range(3)]
     for worker in workers:
