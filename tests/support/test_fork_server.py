@@ -25,7 +25,7 @@ import atexit, json, os, sys, threading
 from gossamer.scrapy.process import rounds
 
 atexit.register(print, "after all")
-threading.Thread(target=lambda: None).start()
+threading.Thread(target=lambda: (threading.main_thread().join(), print("meanwhile"))).start()
 print(json.dumps({
     "arguments": sys.argv[1:], "name": __name__, "spec": __spec__.name, "directory": os.getcwd(),
     "environ": dict(os.environ), "path": sys.path[:2], "custom": hasattr(sys, "custom"), "session": os.getsid(0) == os.getpid(),
@@ -43,9 +43,9 @@ def test_it_is_as_a_program_that_is_started(tmp_path: Path) -> None:
     environ = {"ONLY": "this", "PYTHONPATH": str(tmp_path / "more")}
     done = fork_server.run("show", ["a", "b"], environ, tmp_path, 60)
     assert (done.returncode, done.stderr) == (0, "to err\n")
-    line, last = done.stdout.splitlines()
+    line, *last = done.stdout.splitlines()
     said = json.loads(line)
-    assert last == "after all"
+    assert last == ["meanwhile", "after all"]
     assert said.pop("age") < 60
     path = said["environ"].pop("PYTHONPATH").split(os.pathsep)
     assert path[0] == str(tmp_path / "more")
@@ -69,6 +69,8 @@ def test_it_writes_compiled_files_unless_told_not_to(tmp_path: Path) -> None:
 
 
 def test_a_failure_and_a_module_that_is_not_there_end_it_with_an_error(tmp_path: Path) -> None:
+    (tmp_path / "leaves.py").write_text("raise SystemExit(258)\n")
+    assert fork_server.run("leaves", [], {}, tmp_path, 60).returncode == 2
     (tmp_path / "fails.py").write_text("raise ValueError('by itself')\n")
     done = fork_server.run("fails", [], {}, tmp_path, 60)
     assert done.returncode == 1
