@@ -26,6 +26,7 @@ from gossamer.sites.request import PLAIN, RequestParts, all_filled, is_plain, na
 from gossamer.sites.secrets import Secrets, names_of
 from gossamer.sites.seeds import count, unfold
 from gossamer.sites.tables.tables import Rows, tables
+from gossamer.sites.url.apart import layers_apart
 from gossamer.sites.url.identity import Identifier
 from gossamer.sites.url.meta_refresh import meta_refresh_target
 from gossamer.sites.url.own import own_url
@@ -76,17 +77,23 @@ class CompiledSite:
         self.own_hosts: frozenset[str] = self._layout.hosts or frozenset()
         """The hosts of the seeds; empty if they may be any."""
         self._usual = Identifier(site.identity)
+        apart = layers_apart(site)
         self._identities = {
-            name: self._usual if layer.identity is None else Identifier(layer.identity)
+            name: self._usual
+            if layer.identity is None and name not in apart
+            else Identifier(layer.identity or site.identity, name if name in apart else "")
             for name, layer in site.layers.items()
         }
-        self._alike = all(one is self._usual for one in self._identities.values())
+        self._elsewhere: dict[str, Identifier] = {}
+        """For pages of a layer that redirect to a page of another one."""
+        self._alike = all(layer.identity is None for layer in site.layers.values())
         self._by_priority = {name for name, layer in site.layers.items() if layer.order == "priority"}
         self._bodied = {name: rule for name, layer in site.layers.items() if (rule := _bodied(site, layer)) is not None}
         self._rows = Rows(site)
         self.page_key = self._rows.page_key
         self.list_digests = self._rows.list_digests
         self.overwritten = self._rows.overwritten
+        self.key_of = self._rows.key_of
         self.secrets: Secrets | None = None
         """The variables that stand in its requests."""
         self.login: Login | None = None
@@ -129,6 +136,27 @@ class CompiledSite:
 
     def fingerprint(self, layer: str, url: str, method: str = "GET", body: bytes = b"") -> int:
         return (self._identities.get(layer) or self.identifier(layer)).fingerprint(url, method, body)
+
+    def redirected(self, layer: str, before: str, url: str, method: str = "GET", body: bytes = b"") -> int:
+        """The fingerprint of where a page of a layer is redirected to. A page that belongs to another layer is not seen by that: as where
+        what is sold out leads to its list, which is still to be read as a list."""
+        there = self.layer_of(url) if layer in self.layers else None
+        if there is None or there[0] == layer or ((home := self.layer_of(before)) and home[0] == there[0]):
+            return self.fingerprint(layer, url, method, body)
+        if layer not in self._elsewhere:
+            self._elsewhere[layer] = Identifier(self.layers[layer].identity or self.site.identity, layer)
+        return self._elsewhere[layer].fingerprint(url, method, body)
+
+    def shares_memory(self, one: str, other: str) -> bool:
+        """Whether a page that one layer has seen is seen for the other, too."""
+        rules = [self.layers[name] for name in (one, other) if name in self.layers]
+        seen = [rule.seen or self.site.seen for rule in rules]
+        return (
+            len(rules) == 2
+            and seen[0] == seen[1]
+            and seen[0].scope != "never"
+            and not any(rule.keeps_records for rule in rules)
+        )
 
     def canonical(self, layer: str, url: str) -> str:
         """The URL as it is compared: in its one form, with only the query parameters that count."""

@@ -5,6 +5,7 @@ Not Scrapy's Sitemap: the native engine runs without Scrapy. Not feedparser: it 
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import html
 import io
@@ -15,9 +16,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 from urllib.parse import urljoin
 
-from lxml import etree  # type: ignore[import-untyped]
-
 from gossamer.sites.page import LINKS, LimitExceeded
+from gossamer.sites.xml import WIDE, parsed
 
 LONGEST_TITLE = 1_000
 _MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>")
@@ -39,17 +39,18 @@ class FeedEntry(NamedTuple):
 
 
 class FeedUrls(NamedTuple):
-    """The `pages` it lists, and the `further` sitemaps if it is an index."""
+    """The `pages` it lists, and the `further` sitemaps if it is an index. `fault`: why it is not well-formed; entries may be missing then."""
 
     pages: list[FeedEntry]
     further: list[FeedEntry]
+    fault: str = ""
 
 
 def read_sitemap(body: bytes, base: str) -> FeedUrls | None:
     """What a sitemap names, in XML (also an index of others) or as plain text, compressed or not; None for anything else. Raises
     LimitExceeded for one that is too large."""
     body = _unpacked(body)
-    root = _tree(body)
+    root, fault = _tree(body)
     if root is None:
         lines = [line.strip() for line in body.decode("utf-8-sig", "replace").splitlines()]
         pages = [FeedEntry(line, None) for line in lines if line.startswith(("http://", "https://"))]
@@ -62,12 +63,12 @@ def read_sitemap(body: bytes, base: str) -> FeedUrls | None:
         for entry in root
         if _name(entry) in ("url", "sitemap") and (loc := _text(entry, "loc"))
     ]
-    return _bounded(FeedUrls([], found) if kind == "sitemapindex" else FeedUrls(found, []))
+    return _bounded(FeedUrls([], found, fault) if kind == "sitemapindex" else FeedUrls(found, [], fault))
 
 
 def read_feed(body: bytes, base: str) -> FeedUrls | None:
     """The entries of an RSS (also 1.0) or Atom feed; None for anything else."""
-    root = _tree(_unpacked(body))
+    root, fault = _tree(_unpacked(body))
     if root is None or _name(root) not in ("rss", "rdf", "feed"):
         return None
     found = []
@@ -76,7 +77,7 @@ def read_feed(body: bytes, base: str) -> FeedUrls | None:
             updated = _text(entry, "updated")
             published = _text(entry, "published") or _text(entry, "pubdate") or _text(entry, "date") or updated
             found.append(FeedEntry(urljoin(base, link), _time(updated or published), _title(entry), _time(published)))
-    return _bounded(FeedUrls(found, []))
+    return _bounded(FeedUrls(found, [], fault))
 
 
 def _bounded(urls: FeedUrls) -> FeedUrls:
@@ -105,13 +106,10 @@ def _link(entry: Any) -> str:
     return best
 
 
-def _tree(body: bytes) -> Any:
-    # No entities and no network: a sitemap comes from anybody.
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, recover=True, huge_tree=False)
-    try:
-        return etree.fromstring(body.strip(), parser) if body.strip().startswith(b"<") else None
-    except (etree.XMLSyntaxError, ValueError):
-        return None
+def _tree(body: bytes) -> tuple[Any, str]:
+    """The root, and why the text is not well-formed; None for what is no XML."""
+    body = body.removeprefix(codecs.BOM_UTF8).strip()
+    return parsed(body) if body.startswith((b"<", *WIDE)) else (None, "")
 
 
 def _unpacked(body: bytes) -> bytes:
@@ -134,7 +132,7 @@ def _name(element: Any) -> str:
 def _text(entry: Any, name: str) -> str:
     for child in entry:
         if _name(child) == name:
-            return (child.text or "").strip()
+            return "".join(child.itertext() if len(child) else (child.text or "",)).strip()
     return ""
 
 

@@ -41,7 +41,9 @@ class PageVerdict(enum.Enum):
 class Reading(NamedTuple):
     """What a page says. `reason` explains a verdict other than OK; `missing` names fields that found nothing; `notes` are
     values that could not be converted to their type, as "field: why"; `cut_off`: there are further pages that no link leads to,
-    because of `pages`; `unlinked`: the rules of `follow` (follow[0]) that made no link somewhere because a {name} of it is empty."""
+    because of `pages`; `unlinked`: the rules of `follow` (follow[0]) that made no link somewhere because a {name} of it is empty;
+    `contested`: those with links that an earlier rule leads to another layer, where they are read instead;
+    `broken`: the page is not well-formed, and may have been read in part."""
 
     verdict: PageVerdict
     reason: str
@@ -51,3 +53,5 @@ class Reading(NamedTuple):
     notes: tuple[str, ...] = ()
     cut_off: bool = False
     unlinked: tuple[str, ...] = ()
+    contested: tuple[str, ...] = ()
+    broken: bool = False

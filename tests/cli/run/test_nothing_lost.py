@@ -273,6 +273,39 @@ def test_seeds_that_cannot_be_read_and_fields_that_are_always_empty_are_reported
     assert "seeds could not be read" not in crawl("/fine", code=0)
 
 
+def test_seeds_without_anything_rows_that_are_replaced_and_links_of_two_layers_are_reported(
+    site: Site, place: Place
+) -> None:
+    site.on("/list", links("/p/1", "/p/2", "/list/2"))
+    for path in ("/p/1", "/p/2", "/list/2"):
+        site.on(path, Reply(body=f"<title>same</title><h1>{path}</h1>"))
+    site.on("/p/1?a=1&b=2", Reply(body="<title>another</title>"))
+    site.on("/api", Reply(body='{"errors": ["no"]}'))
+    site.on("/map", Reply(body=f"<urlset><url><loc>{site.url}/p/1?a=1&b=2</loc></url><url><loc>"))
+    site.on("/index", Reply(body=f"<sitemapindex><sitemap><loc>{site.url}/gone</loc></sitemap></sitemapindex>"))
+    site.on("/gone", Reply(404))
+    text = f"""
+    site: told
+    seeds: [{site.url}/list, {site.url}/api, {{sitemap: {site.url}/map}}, {{sitemap: {site.url}/index}}]
+    politeness: {{robots: ignore}}
+    layers:
+      list: {{match: '^/list', follow: [{{css: a, to: page}}, {{css: "a[href^='/list']", to: list, pages: 0}}]}}
+      api: {{match: '^/api', format: json, records: {{jmespath: items}}, fields: {{id: {{jmespath: id}}}}}}
+      page: {{match: '^/p/', fields: {{title: title, head: h1}}}}
+    store: {{page: {{table: pages, key: [title]}}, api: {{table: things, key: [id]}}}}
+    """
+    said = place.said("crawl", place.write(text), "-w", "1")[1]
+    assert {line.partition(";")[0] for line in said.splitlines() if line.startswith("told: ")} >= {
+        "told: 1 of 5 seeds could not be read (gone 1)",
+        "told: 1 of 4 seeds that could be read had neither records nor links",
+        "told: sitemap: 1 page of XML not well-formed, perhaps read in part",
+        "told: list.follow[1] has links on 1 page that an earlier rule leads to another layer, where they are read instead",
+        "told: 2 records of page or more replaced others with the same key and other values, of other pages",
+    }
+    assert "/p/1?a=1&b=2" in [visit.target for visit in site.visits]
+    assert f"The seed {site.url}/api has neither records nor links." in place.logs()
+
+
 def test_a_resumed_round_that_has_its_pages_says_what_is_left(site: Site, place: Place) -> None:
     site.on("/list", links(*(f"/p/{n}" for n in range(9))))
     text = f"""

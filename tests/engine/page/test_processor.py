@@ -62,6 +62,42 @@ async def test_a_seed_that_is_redirected_is_followed_in_every_round(crawl: Crawl
     assert site.paths() == ["/page/old", "/page/new"] * 2
 
 
+async def test_a_page_that_redirects_to_a_list_leaves_the_list_to_be_read(crawl: Crawl, site: Site) -> None:
+    """What is sold out often leads to its list: the list is not seen by that."""
+    site.on("/list", Reply(body="<a href=/page/sold>x</a><a class=next href=/list/2>next</a>"))
+    site.on("/page/sold", Reply(302, headers={"Location": "/list/3"}))
+    site.on("/page/other", Reply(302, headers={"Location": "/list/3"}))
+    site.on("/list/2", Reply(body="<a href=/page/other>x</a><a class=next href=/list/3>next</a>"))
+    site.on("/list/3", Reply(body="<a href=/page/last>x</a>"))
+    rules = "[{css: 'a:not(.next)', to: page}, {css: a.next, to: list, pages: 0}]"
+    text = SITE.replace("seen: round, ", "").replace("[{css: a, to: page}]", rules)
+    crawl.push(text)
+    await crawl.run()
+    assert site.paths().count("/page/last") == 1
+    assert site.paths().count("/list/3") == 2  # As a page, for both that lead there, and as a list.
+
+
+async def test_rules_with_the_same_links_lead_to_the_layers_of_both(crawl: Crawl, site: Site) -> None:
+    site.on("/list", Reply(body="<a href=/page/1>x</a>"))
+    site.on("/page/1", Reply(body="<title>t</title><h1>h</h1>"))
+    text = SITE.replace("[{css: a, to: page}]", "[{css: a, to: page}, {css: a, to: head}]")
+    crawl.push(text + "      head: {fields: {head: h1}}\n")
+    await crawl.run()
+    found = [(item["layer"], item.get("title") or item.get("head")) for item in crawl.items("pages")]
+    assert sorted(found) == [("head", "h"), ("page", "t")]
+    assert "site/contested/list.follow[1]" not in crawl.counters("pages")
+
+
+async def test_links_of_two_rules_for_two_layers_are_counted(crawl: Crawl, site: Site) -> None:
+    """The second gets none of those that the first has taken."""
+    site.on("/list", Reply(body="<a href=/page/1>x</a><a class=next href=/list/2>next</a>"))
+    text = SITE.replace("seen: round, ", "").replace("to: page}]", "to: page}, {css: a.next, to: list, pages: 0}]")
+    crawl.push(text)
+    await crawl.run()
+    assert crawl.counters("pages")["site/contested/list.follow[1]"] == 1
+    assert site.paths().count("/list/2") == 1
+
+
 async def test_what_is_known_of_a_page_says_nothing_about_where_it_is_redirected_to(crawl: Crawl, site: Site) -> None:
     site.on("/list", Reply(body="-", headers=TAGGED, times=1), Reply(302, headers={"Location": "/list/new"}))
     site.on("/list/new", Reply(body="-"))

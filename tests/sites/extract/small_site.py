@@ -52,6 +52,9 @@ class SmallSite:
         found = re.search(MATCHES.get(layer, "/list/(?P<forum>\\w+)/(?P<page>\\d+)"), url)
         return found.groupdict() if found else {}
 
+    def shares_memory(self, one: str, other: str) -> bool:
+        return True
+
     def fingerprint(self, layer: str, url: str, method: str = "GET", body: bytes = b"") -> int:
         return crc32(f"{method} {canonicalize_url(url, keep_fragments=layer == 'keeping')}".encode() + body)
 

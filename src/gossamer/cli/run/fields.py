@@ -8,7 +8,7 @@ from typing import Any
 
 from gossamer.cli import output
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model.counter_names import EMPTY, OVERWRITTEN, PAGES_READ, UNLINKED, UNREADABLE
+from gossamer.model.counter_names import CONTESTED, EMPTY, OVERWRITTEN, PAGES_READ, REPLACED, UNLINKED, UNREADABLE
 from gossamer.sites.format import FieldRule, SiteSpec
 from gossamer.sites.format.selector import is_helper
 
@@ -26,6 +26,8 @@ class FieldCounts:
         self._unreadable: dict[str, dict[str, int]] = {}
         self._overwritten: dict[str, dict[str, int]] = {}
         self._unlinked: dict[str, dict[str, int]] = {}
+        self._contested: dict[str, dict[str, int]] = {}
+        self._replaced: dict[str, dict[str, int]] = {}
 
     def _counters(self, frontier: ValkeyFrontier) -> dict[str, Mapping[str, float]]:
         return {row.group: row.counters for row in frontier.counts().groups if row.group in self._sites}
@@ -38,6 +40,8 @@ class FieldCounts:
             self._unreadable[group] = _with(grown, UNREADABLE)
             self._overwritten[group] = _with(grown, OVERWRITTEN)
             self._unlinked[group] = _with(grown, UNLINKED)
+            self._contested[group] = _with(grown, CONTESTED)
+            self._replaced[group] = _with(grown, REPLACED)
             read = _with(grown, PAGES_READ)
             self._nowhere[group] = {
                 name: many
@@ -52,6 +56,8 @@ class FieldCounts:
             "unreadable": self._unreadable.get(group, {}),
             "overwritten": self._overwritten.get(group, {}),
             "unlinked": self._unlinked.get(group, {}),
+            "contested": self._contested.get(group, {}),
+            "replaced": self._replaced.get(group, {}),
         }
 
     def report(self) -> None:
@@ -71,10 +77,22 @@ class FieldCounts:
                 output.write_notice(
                     f"{group}: {name} left out links on {pages}, where a {{name}} of it is empty; look at one: gossamer site try URL"
                 )
+            for name, many in sorted(self._contested.get(group, {}).items()):
+                pages = output.counted(many, "page")
+                output.write_notice(
+                    f"{group}: {name} has links on {pages} that an earlier rule leads to another layer, where they are read instead; "
+                    "keep them apart with match or skip"
+                )
             for name, many in sorted(self._overwritten.get(group, {}).items()):
                 records = output.counted(many, "record")
                 output.write_notice(
                     f"{group}: {records} of {name} are lost to others of their page, with the same key; name more fields in its key"
+                )
+            for name, many in sorted(self._replaced.get(group, {}).items()):
+                records = output.counted(many, "record")
+                output.write_notice(
+                    f"{group}: {records} of {name} or more replaced others with the same key and other values, of other pages; unless these "
+                    "are the same thing, name more fields in its key"
                 )
 
 

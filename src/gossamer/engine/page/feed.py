@@ -9,8 +9,11 @@ from gossamer.sites.compile import LAYER, SINCE, CompiledSite
 from gossamer.sites.feed import DATE, TITLE, FeedEntry, read_feed, read_sitemap
 
 
-def links_of(site: CompiledSite, is_feed: bool, response: Response, further_layer: str) -> list[PageRequest] | None:
-    """None for a response that is not a feed or sitemap. Links that belong to no layer are skipped."""
+def links_of(
+    site: CompiledSite, is_feed: bool, response: Response, further_layer: str
+) -> tuple[list[PageRequest], str] | None:
+    """The links, and why the feed or sitemap is not well-formed, if it is not; None for a response that is none. Links that belong to no
+    layer are skipped."""
     listing = (read_feed if is_feed else read_sitemap)(response.body, response.url)
     if listing is None:
         return None
@@ -37,7 +40,7 @@ def links_of(site: CompiledSite, is_feed: bool, response: Response, further_laye
                     depth=response.depth,
                 )
             )
-    return links
+    return links, listing.fault
 
 
 def _said(named: FeedEntry) -> dict[str, str]:

@@ -288,7 +288,7 @@ class PageProcessor:
             # A page that sends its visitors on with a key in the address.
             url, more = secrets.named(url)
             names = (*names, *more)
-        fingerprint = layer.site.compiled.fingerprint(layer.name, url, hop.method, hop.body)
+        fingerprint = layer.site.compiled.redirected(layer.name, request.url, url, hop.method, hop.body)
         replacing = request._replace(
             url=url,
             secrets=names,

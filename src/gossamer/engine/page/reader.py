@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -14,12 +15,27 @@ from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
 from gossamer.engine.page.children import ChildRequests
 from gossamer.engine.page.failure import STORE_AWAY, PageFailed
 from gossamer.engine.page.feed import links_of
+from gossamer.engine.page.same_keys import KeyMemory
+from gossamer.engine.page.seeds import is_seed
 from gossamer.engine.records import RecordSink
 from gossamer.engine.sites import ServedLayer
 from gossamer.errors import ArchiveFailed, StoreRefused
 from gossamer.frontier import codec
 from gossamer.model import Ending, Lease, PageVisit, Settlement
-from gossamer.model.counter_names import EMPTY, LACKING, MISSING, OVERWRITTEN, PAGES_READ, ROWS, UNLINKED, UNREADABLE
+from gossamer.model.counter_names import (
+    BROKEN,
+    CONTESTED,
+    EMPTY,
+    LACKING,
+    MISSING,
+    OVERWRITTEN,
+    PAGES_READ,
+    REPLACED,
+    ROWS,
+    SEEDS_EMPTY,
+    UNLINKED,
+    UNREADABLE,
+)
 from gossamer.model.page import PageRequest, Record, Response
 from gossamer.model.plan.page_record import content_signature
 from gossamer.model.reply import PIPELINE
@@ -27,6 +43,8 @@ from gossamer.sites.downloader import ItemFailed
 from gossamer.sites.page import LimitExceeded, PageVerdict, Reading
 from gossamer.sites.plan import FEED, SITEMAP
 from gossamer.sites.tables.parts import turns
+
+logger = logging.getLogger(__name__)
 
 ARCHIVE_PAUSE = 60.0
 """Seconds until a page is fetched again that could not be archived: the disk is full."""
@@ -85,6 +103,7 @@ class PageReader:
     ) -> None:
         self._children, self._record_sink, self._archive = children, record_sink, archive
         self._site_counters, self._payload_max, self._scrapy_fetcher = site_counters, payload_max, scrapy_fetcher
+        self._keys = KeyMemory()
 
     def keep(self, layer: ServedLayer, response: Response) -> None:
         """Archive a response as it came, if its layer says so. Raises PageFailed."""
@@ -110,6 +129,8 @@ class PageReader:
             raise PageFailed("limit", reading.reason, again=False)
         if reading.verdict is PageVerdict.LACK and layer.rule.lacking == "fail":
             raise PageFailed("lack", reading.reason, again=False)
+        if layer.rule.follow or layer.rule.records is not None or layer.function is not None:
+            self._note_empty(request, reading.records or reading.links)
         records = await records_to_store(layer, reading.records)
         if layer.options.fetched_by_scrapy and self._scrapy_fetcher is not None:
             try:
@@ -137,17 +158,28 @@ class PageReader:
         whole = part is None or part.whole or not (request.turn or further)
         return settlement, whole and self._children.lasting(reading.links, layer)
 
+    def _note_empty(self, request: PageRequest, found: Sequence[object]) -> None:
+        if not found and is_seed(request):
+            self._site_counters.of(request.site).add(SEEDS_EMPTY)
+            logger.warning("The seed %s has neither records nor links.", request.url)
+
     async def _read_listing(
         self, lease: Lease, layer: ServedLayer, request: PageRequest, response: Response
     ) -> tuple[Settlement, bool]:
         """Read a sitemap or feed."""
         try:
             made = partial(links_of, layer.site.compiled, layer.name == FEED, response, SITEMAP)
-            links = await asyncio.to_thread(made) if len(response.body) > BIG else made()
+            found = await asyncio.to_thread(made) if len(response.body) > BIG else made()
         except LimitExceeded as error:
             raise PageFailed("limit", str(error), again=False) from error
-        if links is None:
-            raise PageFailed("invalid", f"{response.url} is not a {'feed' if layer.name == FEED else 'sitemap'}.")
+        kind = "feed" if layer.name == FEED else "sitemap"
+        if found is None:
+            raise PageFailed("invalid", f"{response.url} is not a {kind}.")
+        links, fault = found
+        if fault:
+            self._site_counters.of(layer.site.name).add(BROKEN + kind)
+            logger.warning("The %s %s is not well-formed (%s): entries may be missing.", kind, response.url, fault)
+        self._note_empty(request, links)
         children, withheld = self._children.of(links, layer, request)
         return Settlement(lease, Ending.DONE, children, withheld=withheld), self._children.lasting(links, layer)
 
@@ -187,7 +219,23 @@ class PageReader:
         counters.add(ROWS + layer.name, len(records))
         for name, lost in layer.site.compiled.overwritten(layer.name, records).items():
             counters.add(OVERWRITTEN + name, lost)
+        if not layer.canonical:
+            self._count_replaced(layer, request, response, records)
         return items, len(records)
+
+    def _count_replaced(
+        self, layer: ServedLayer, request: PageRequest, response: Response, records: Sequence[Record]
+    ) -> None:
+        """Count the records that replace those of another page of the round. A page that redirected is the page that was linked."""
+        site, counters = layer.site, self._site_counters.of(layer.site.name)
+        page = request.hops[0] if request.hops else request.fingerprint
+        url = site.compiled.canonical(layer.name, response.url)
+        for record in records:
+            key = site.compiled.key_of(record, url)
+            if key is not None and self._keys.replaces(
+                (site.name, record.layer, request.round, key), page, record.fields
+            ):
+                counters.add(REPLACED + record.layer)
 
     def _count(self, layer: ServedLayer, reading: Reading) -> None:
         counters = self._site_counters.of(layer.site.name)
@@ -203,6 +251,10 @@ class PageReader:
                 counters.add(f"{EMPTY}{layer.name}.{name}")
         for name in reading.unlinked:
             counters.add(f"{UNLINKED}{layer.name}.{name}")
+        if reading.broken:
+            counters.add(BROKEN + layer.name)
+        for name in reading.contested:
+            counters.add(f"{CONTESTED}{layer.name}.{name}")
         if reading.notes:
             counters.add("site/notes", len(reading.notes))
             assert layer.rule is not None

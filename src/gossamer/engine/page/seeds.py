@@ -7,14 +7,15 @@ import logging
 from gossamer.engine.counters import SiteCounters
 from gossamer.model.counter_names import SEEDS_READ, SEEDS_UNREAD
 from gossamer.model.page import PageRequest
+from gossamer.sites.plan import SITEMAP
 
 logger = logging.getLogger(__name__)
 
 
 def is_seed(request: PageRequest) -> bool:
-    """Whether a round began with this page, or with one that redirected to it. Stored rows ask for pages at the depth of their layer:
-    that one of those is gone is nothing to report."""
-    return request.round is not None and not request.trail and not request.depth
+    """Whether a round began with this page, or with one that redirected to it, or it is a sitemap that another one names. Stored rows ask
+    for pages at the depth of their layer: that one of those is gone is nothing to report."""
+    return request.round is not None and not request.depth and (not request.trail or request.layer == SITEMAP)
 
 
 class SeedReport:

@@ -43,5 +43,8 @@ class _Context:
     def layer_there(self, site: str, url: str) -> str | None:
         return None
 
+    def shares_memory(self, one: str, other: str) -> bool:
+        return False
+
     def fingerprint(self, layer: str, url: str, method: str = "GET", body: bytes = b"") -> int:
         return fingerprint(url, method, body)

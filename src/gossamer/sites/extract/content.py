@@ -18,6 +18,7 @@ from gossamer.sites.extract.types import loads
 from gossamer.sites.extract.urls import PageUrls
 from gossamer.sites.format import Format
 from gossamer.sites.page import RECORDS, LimitExceeded
+from gossamer.sites.xml import parsed
 
 NOTES = 50
 """Maximum number of notes of a page."""
@@ -39,11 +40,8 @@ CROWDED = re.compile(
 # Smaller pages have no room for them, larger ones are searched at any rate; between, only where no tag ends for long.
 ROOM, LARGE, LONG = 8_000, 128_000, 2_000
 
-# No entity is resolved, nothing is loaded. `recover` reads what can be read, as browsers do.
+# `recover` reads what can be read, as browsers do.
 HTML_PARSER = etree.HTMLParser(encoding="utf-8", recover=True, huge_tree=True)
-SAFE = {"encoding": "utf-8", "recover": True, "resolve_entities": False, "no_network": True, "load_dtd": False}
-XML_PARSER = etree.XMLParser(huge_tree=True, **SAFE)
-WARY_PARSER = etree.XMLParser(huge_tree=False, **SAFE)
 
 
 class WrongFormat(Exception):
@@ -54,7 +52,7 @@ class PageContent:
     """One page on its way through the rules of a layer. `scopes` are the records being filled, the innermost last."""
 
     __slots__ = (
-        "_addresses", "_data", "_encoding", "_groups", "_has_data", "_plain", "_root", "_text", "cut_off", "document", "empty_values",
+        "_addresses", "_data", "_encoding", "_groups", "_has_data", "_plain", "_root", "_text", "broken", "contested", "cut_off", "document", "empty_values",
         "encoding", "format", "layer", "missing", "notes", "patience", "records_left", "scopes", "site", "unlinked", "unnoted", "values",
     )  # fmt: skip
 
@@ -74,6 +72,9 @@ class PageContent:
         self.unnoted = 0
         self.cut_off = False
         self.unlinked: tuple[str, ...] = ()
+        self.contested: tuple[str, ...] = ()
+        self.broken = False
+        """Whether it is not well-formed, and may have been read in part."""
         self.empty_values = 0
         """How many values of {names} that give one URL each were empty."""
         self._text: str | None = None
@@ -204,13 +205,12 @@ def xml(data: bytes, page: PageContent) -> Any:
         data = data[:begin] + data[end:]
         page.note("xml: the document's own entities and attributes were left out")
     # Should any be left, this parser stops when they expand too much.
-    parser = WARY_PARSER if b"<!ENTITY" in data or b"<!ATTLIST" in data else XML_PARSER
-    try:
-        root = etree.fromstring(data, parser)
-    except etree.XMLSyntaxError:
-        root = None
+    root, fault = parsed(data, encoding="utf-8", huge=not (b"<!ENTITY" in data or b"<!ATTLIST" in data))
     if root is None:
         raise WrongFormat("the page is not XML: it has no element")
+    if fault:
+        page.broken = True
+        page.note(f"xml: the page is not well-formed ({fault}), and may have been read in part")
     if b"xmlns" in data:
         without_namespaces(root)
     return root

@@ -37,6 +37,10 @@ class SiteContext(Protocol):
         """The named groups of that layer's `match` in a URL; empty if there is no `match` or it does not fit."""
         ...
 
+    def shares_memory(self, one: str, other: str) -> bool:
+        """Whether a page that one layer has seen is seen for the other, too."""
+        ...
+
     def fingerprint(self, layer: str, url: str, method: str = "GET", body: bytes = b"") -> int:
         """The identity of a request for the seen memory, by the identity parameters of the layer."""
         ...

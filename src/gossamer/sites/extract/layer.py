@@ -125,7 +125,16 @@ class LayerReader:
             complete = list(map(self._trim, complete))
         records = records_of(self.name, complete) if self._keeps else []
         return Reading(
-            verdict, reason, records, links, tuple(page.missing), notes_of(page), page.cut_off, page.unlinked
+            verdict,
+            reason,
+            records,
+            links,
+            tuple(page.missing),
+            notes_of(page),
+            page.cut_off,
+            page.unlinked,
+            page.contested,
+            page.broken,
         )
 
     def _things(self, page: PageContent, find: Finder) -> list[Any]:

@@ -32,11 +32,16 @@ ATTRIBUTES = ("href", "src", "action")
 class LinkSet:
     """The links of one page so far, each once."""
 
-    __slots__ = ("_keys", "cut_off", "given", "links", "odd", "unlinked")
+    __slots__ = ("_layers", "_twice", "contested", "cut_off", "given", "links", "odd", "unlinked")
 
     def __init__(self) -> None:
         self.links: list[PageRequest] = []
-        self._keys: set[tuple[str, int]] = set()
+        self._layers: dict[int, str] = {}
+        """The layer of each link, by fingerprint; the first if it has several."""
+        self._twice: set[tuple[str, int]] = set()
+        """The further ones."""
+        self.contested: dict[str, str] = {}
+        """The rules with links that an earlier rule leads to another layer, and that layer."""
         self.given: dict[str, int] = {}
         """How many links each rule found."""
         self.odd = 0
@@ -45,18 +50,25 @@ class LinkSet:
         self.unlinked: dict[str, None] = {}
         """The rules that made no link somewhere because a {name} of theirs is empty."""
 
-    def add(self, link: PageRequest) -> bool:
-        key = (link.layer, link.fingerprint)
-        if key in self._keys:
+    def add(self, link: PageRequest, rule: str, site: SiteContext) -> bool:
+        first = self._layers.get(link.fingerprint)
+        if first is None:
+            self._layers[link.fingerprint] = link.layer
+        elif first == link.layer or (link.layer, link.fingerprint) in self._twice:
             return False
-        self._keys.add(key)
+        else:
+            self._twice.add((link.layer, link.fingerprint))
+            if not link.dont_filter and site.shares_memory(first, link.layer):
+                self.contested[rule] = first
         self.links.append(link)
         if len(self.links) > LINKS:
             raise LimitExceeded(f"the page has more than {LINKS:,} links; choose fewer with `match`, `skip` or `limit`")
         return True
 
     def tell(self, page: PageContent) -> None:
-        page.cut_off, page.unlinked = self.cut_off, tuple(self.unlinked)
+        page.cut_off, page.unlinked, page.contested = self.cut_off, tuple(self.unlinked), tuple(self.contested)
+        for name, layer in self.contested.items():
+            page.note(f"{name}: an earlier rule leads some of its links to layer {layer}, where they are read instead")
         if self.odd:
             page.note(f"links: {self.odd} addresses are not URLs that can be fetched")
 
@@ -256,7 +268,7 @@ class FollowRule:
             )  # fmt: skip
             if self._secrets:
                 link = link._replace(secrets=self._secrets)
-            if into.add(link):
+            if into.add(link, self._name, site):
                 into.given[self._name] = given = given + 1
                 if given == limit:
                     return

@@ -241,7 +241,7 @@ class Follow(Taken, Body):
     url: str | None = None
     """Instead of a selector: a URL with {names} of fields, parameters or groups of `match`. A list gives one URL for each member: names of one list ({posts.slug}/{posts.id}) go together, different lists are combined. With `pages`: {turn}, {turn+1} or {turn*20} is the number of the page turn."""
     to: Target | None = None
-    """The layer of the linked pages, or site.layer for a layer of another site, or site.* for the layer whose `match` fits best there. Without it, the layer whose `match` fits best; links that fit none are skipped."""
+    """The layer of the linked pages, or site.layer for a layer of another site, or site.* for the layer whose `match` fits best there. Without it, the layer whose `match` fits best; links that fit none are skipped. Two rules with the same selector and different layers lead to both: each page is fetched for each of them. Else a page is read once in a round, by the layer of the first link that led to it."""
     hosts: Literal["own", "any"] | None = None
     """`own`: skip links to other hosts than those of the seeds, with or without www. Without it, and with `any`, a link with `to` may lead to any host; `any` says that this is meant."""
     pages: Whole | None = None

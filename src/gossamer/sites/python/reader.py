@@ -56,21 +56,23 @@ class FunctionReader:
         try:
             if reason := self._valid(content):
                 return Reading(PageVerdict.INVALID, reason, [], [], (), notes_of(content))
-            records, links = await self._collected(Page(self._site, self._name, content, round))
+            records, links = await self._collected(Page(self._site, self._name, content, round), content)
         except WrongFormat as error:
             return Reading(PageVerdict.INVALID, str(error), [], [], (), notes_of(content))
         if self._lacking is None:
-            return Reading(PageVerdict.OK, "", records, links, (), notes_of(content))
+            return Reading(PageVerdict.OK, "", records, links, (), notes_of(content), contested=content.contested)
         lacks = [self._lacking(record.fields) if record.layer == self._name else "" for record in records]
         if not any(lacks):
-            return Reading(PageVerdict.OK, "", records, links, (), notes_of(content))
+            return Reading(PageVerdict.OK, "", records, links, (), notes_of(content), contested=content.contested)
         if layer.lacking == "fail":
             records, links = [], []
         elif layer.lacking == "drop":
             records = [record for record, lack in zip(records, lacks, strict=True) if not lack]
-        return Reading(PageVerdict.LACK, missing_message(lacks), records, links, (), notes_of(content))
+        return Reading(
+            PageVerdict.LACK, missing_message(lacks), records, links, (), notes_of(content), contested=content.contested
+        )
 
-    async def _collected(self, page: Page) -> tuple[list[Record], list[PageRequest]]:
+    async def _collected(self, page: Page, content: PageContent) -> tuple[list[Record], list[PageRequest]]:
         records: list[Record] = []
         gathered = LinkSet()
 
@@ -79,7 +81,7 @@ class FunctionReader:
                 if output.dont_filter:
                     gathered.links.append(output)
                 else:
-                    gathered.add(output)
+                    gathered.add(output, f"follow to {output.layer}", self._site)
             elif output is not None:
                 records.append(self._record(output))
 
@@ -87,12 +89,14 @@ class FunctionReader:
         if inspect.isasyncgen(answer) or hasattr(answer, "__aiter__"):
             async for output in answer:
                 take(output)
+            gathered.tell(content)
             return records, gathered.links
         if inspect.isawaitable(answer):
             answer = await answer
         several = isinstance(answer, Iterable) and not isinstance(answer, Mapping | Record | PageRequest | str | bytes)
         for output in answer if several and not hasattr(answer, "model_dump") else [answer]:
             take(output)
+        gathered.tell(content)
         return records, gathered.links
 
     def _record(self, output: Any) -> Record:

@@ -161,15 +161,34 @@ class Rows:
         key = self._keys.get(record.layer, ())
         return key if all(name in EXTRA and name not in record.fields for name in key) else ()
 
+    def key_of(self, record: Record, url: str) -> tuple[str, ...] | None:
+        """What tells the row of a record from others, as texts; `url` is the page's. None where a row replaces no other, or does so by
+        design: a history, a thread over several pages."""
+        key = self._keys.get(record.layer)
+        if key is None or record.layer in self._history or record.layer in self.parts:
+            return None
+        fields, found = record.fields, []
+        for name in key:
+            if name in fields:
+                found.append(str(fields[name]))
+            elif name == "url":
+                found.append(url)
+            elif name not in ("site", "layer", "round"):
+                return None
+        return tuple(found)
+
     def overwritten(self, layer: str, records: Sequence[Record]) -> dict[str, int]:
         """How many records of a page are lost to others of it, with the same key and other values: by their layer, or LAYER.FIELD for
         nested ones."""
-        own = [record.fields for record in records if record.layer == layer]
-        if layer not in self._keys or layer in self._history:
-            return {}
-        found = {layer: _lost(own, self._keys[layer]) if len(own) > 1 else 0}
-        for field, key in self._nested[layer]:
-            found[f"{layer}.{field}"] = sum(_lost(fields.get(field) or (), key) for fields in own)
+        found: dict[str, int] = {}
+        # A function may yield records of other layers, too.
+        for name in {layer, *(record.layer for record in records)} if layer in self._functions else (layer,):
+            if name not in self._keys or name in self._history:
+                continue
+            own = [record.fields for record in records if record.layer == name]
+            found[name] = _lost(own, self._keys[name]) if len(own) > 1 else 0
+            for field, key in self._nested[name]:
+                found[f"{name}.{field}"] = sum(_lost(fields.get(field) or (), key) for fields in own)
         return {name: lost for name, lost in found.items() if lost}
 
     def list_digests(self, layer: str, records: Sequence[Record]) -> tuple[str, ...]:

@@ -31,10 +31,12 @@ class _UrlBudget:
 
 
 class Identifier:
-    """Turns URLs into their canonical form and requests into their fingerprints, by one `identity` of a site file."""
+    """Turns URLs into their canonical form and requests into their fingerprints, by one `identity` of a site file. Fingerprints with
+    different `apart` differ: a page of one layer is another one than that of another layer with the same URL."""
 
-    def __init__(self, identity: Identity) -> None:
+    def __init__(self, identity: Identity, apart: str = "") -> None:
         self.fragment = identity.fragment
+        self._apart = f"{apart} " if apart else ""
         self._keeps = _chooser(identity)
         self._dropped = _namer(identity.drop)
         self._rewrites = [(Pattern(text), by) for text, by in identity.rewrite]
@@ -78,13 +80,16 @@ class Identifier:
 
     def fingerprint(self, url: str, method: str = "GET", body: bytes = b"") -> int:
         if body or method != "GET":
-            return fingerprint(self.canonical(url), method.upper(), body)
-        return _known(self, url) if len(url) <= LONG else fingerprint(self.canonical(url))
+            return fingerprint(self._compared(url), method.upper(), body)
+        return _known(self, url) if len(url) <= LONG else fingerprint(self._compared(url))
+
+    def _compared(self, url: str) -> str:
+        return self._apart + self.canonical(url)
 
 
 @lru_cache(REMEMBERED)
 def _known(identifier: Identifier, url: str) -> int:
-    return fingerprint(identifier.canonical(url))
+    return fingerprint(identifier._compared(url))
 
 
 def _chooser(identity: Identity) -> Callable[[str], bool] | None:
