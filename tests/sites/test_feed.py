@@ -34,28 +34,32 @@ def urls(found: FeedUrls | None) -> list[str]:
 def test_a_sitemap_is_read_whole(body: bytes) -> None:
     found = read_sitemap(body, BASE)
     assert urls(found) == URLS
-    assert found is not None and found.fault == ""
+    assert found is not None
+    assert found.fault == ""
 
 
 @pytest.mark.parametrize("cut", [len("</urlset>"), len("</loc></url></urlset>"), len("3</loc></url></urlset>")])
 def test_a_sitemap_that_is_cut_short_says_so(cut: int) -> None:
     found = read_sitemap(SITEMAP[:-cut].encode(), BASE)
     assert urls(found)[:2] == URLS[:2]
-    assert found is not None and "line 1" in found.fault
+    assert found is not None
+    assert "line 1" in found.fault
 
 
 def test_characters_after_a_fault_are_kept() -> None:
     """The parser itself drops those that are written by name as soon as it has met a fault."""
     found = read_sitemap(SITEMAP.replace("<url>", "<url><b></c>", 1).encode(), BASE)
     assert URLS[1] in urls(found)
-    assert found is not None and found.fault
+    assert found is not None
+    assert found.fault
 
 
 def test_a_feed_is_read_whole() -> None:
     items = "<item><title>Caf&eacute; & more</title><link>http://shop.example/2?a=1&b=2&copy=3</link></item>"
     found = read_feed(f"<rss><channel>{items}</channel></rss>".encode(), BASE)
     assert urls(found) == ["http://shop.example/2?a=1&b=2&copy=3"]
-    assert found is not None and (found.fault, found.pages[0].title) == ("", "Café & more")
+    assert found is not None
+    assert (found.fault, found.pages[0].title) == ("", "Café & more")
 
 
 def test_what_is_no_xml() -> None:

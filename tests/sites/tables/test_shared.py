@@ -51,3 +51,34 @@ def test_both_sites_the_tables_and_the_remedy_are_named_once() -> None:
 )  # fmt: skip
 def test_rows_that_say_whose_they_are_are_told_apart(one: str, other: str) -> None:
     assert told(one, other) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            "postgres://reader:a%40b@DB.example:5432/crawl?sslmode=require",
+            "postgresql+psycopg://writer@db.example/crawl",
+        ),
+        ("mysql://db.example/crawl", "mariadb://u:p@db.example:3306/crawl"),
+        ("sqlite:///records.db", "sqlite:///./data/../records.db"),
+        ("sqlite:////var/records.db", "sqlite:////var/./records.db?timeout=5"),
+    ],
+)
+def test_a_database_that_is_spelled_in_two_ways_is_one(one: str, other: str) -> None:
+    [said] = told(f"{SITE}database: {one}\n", f"{SITE}database: {other}\n")
+    assert "the sites a and b both feed posts" in said
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("mysql://db.example/crawl", "mysql://db.example/other"),
+        ("mysql://db.example/crawl", "mysql://db.example:3307/crawl"),
+        ("postgresql://db.example/crawl", "mysql://db.example/crawl"),
+        ("sqlite:///records.db", "sqlite:////records.db"),
+        ("${SITE_ONE}", "${SITE_OTHER}"),
+    ],
+)
+def test_two_databases_are_not_one(one: str, other: str) -> None:
+    assert told(f"{SITE}database: {one}\n", f"{SITE}database: {other}\n") == []

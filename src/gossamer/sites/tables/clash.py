@@ -3,6 +3,7 @@ the nested records of the other, or the whole row."""
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -14,6 +15,8 @@ from gossamer.sites.format import Kind, SiteSpec
 from gossamer.sites.plan import own_hosts
 from gossamer.sites.tables.tables import EXTRA, described
 
+_SAME = {"postgres": "postgresql", "mariadb": "mysql"}
+_PORTS = {"postgresql": ":5432", "postgres": ":5432", "mysql": ":3306", "mariadb": ":3306"}
 SAYS_SITE = ("site", "url", "fetched_url", "parent", "file")
 """Columns about the page that no two sites have alike, as a rule."""
 
@@ -59,10 +62,24 @@ def clashes(found: Iterable[FedTable]) -> Iterator[Problem]:
     """For each table that several sites feed, the first two of them that may overwrite each other."""
     tables: dict[tuple[str | None, str], list[FedTable]] = {}
     for fed in found:
-        tables.setdefault((fed.database, fed.table.lower()), []).append(fed)
+        tables.setdefault((same_database(fed.database), fed.table.lower()), []).append(fed)
     for feeding in tables.values():
         if (clash := _clash(feeding)) is not None:
             yield clash
+
+
+def same_database(url: str | None) -> str | None:
+    """One form of all URLs of a database: without user, password and options, which say how to reach it."""
+    if url is None:
+        return None
+    address = url.partition("?")[0]
+    scheme, _, rest = address.partition("://")
+    name = scheme.partition("+")[0].lower()
+    if name == "sqlite":
+        return f"sqlite:///{posixpath.normpath(rest.removeprefix('/'))}"
+    host, _, database = rest.rpartition("@")[2].partition("/")
+    port = _PORTS.get(name, "")
+    return f"{_SAME.get(name, name)}://{host.lower().removesuffix(port)}/{database}"
 
 
 def _clash(feeding: list[FedTable]) -> Problem | None:
