@@ -115,3 +115,20 @@ def test_a_later_run_asks_only_for_what_has_changed(place: Place) -> None:
             assert [visit.headers.get("If-None-Match") for visit in site.visits if visit.path == "/list"] == [tag]
             wanted = 0 if tag else PAGES if failing else 1
             assert len(site.visits) == 1 + wanted
+
+
+def test_a_server_that_says_unchanged_without_being_asked_loses_no_page(place: Place) -> None:
+    with Site() as site:
+        place.write(FILE.replace("SITE", site.url).replace("HOST", site.host).replace("ARCHIVE", ""))
+        serve(site, {1: 10, 2: 20}, {1})
+        [told] = place.crawl("site.yaml")["sites"]
+        assert (told["dead"], place.rows("select id from items")) == (1, [(2,)]), "a page that was never read is told"
+        assert "status 304" in place.run("dead", "list")
+        # One that answers for another version than was asked about: the page is fetched whole. The same tag in another dress is the same.
+        serve(site, {1: 10, 2: 20}, set())
+        place.crawl("site.yaml")
+        site.on("/item/1", Reply(304, body="", headers={"ETag": '"1-99"'}, times=1), Reply(body="<b>12</b>"))
+        site.on("/item/2", Reply(304, body="", headers={"ETag": 'W/"2-20-gzip"'}))
+        place.crawl("site.yaml")
+        assert dict(place.rows("select id, price from items")) == {1: 12, 2: 20}
+        assert site.paths().count("/item/2") == 2

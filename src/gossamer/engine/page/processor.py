@@ -20,7 +20,7 @@ from gossamer.engine.http.robots import Robots
 from gossamer.engine.http.url import referer
 from gossamer.engine.login import LoginFailed, SiteLogins
 from gossamer.engine.page import payload
-from gossamer.engine.page.conditional import NOT_MODIFIED
+from gossamer.engine.page.conditional import NOT_MODIFIED, is_conditional
 from gossamer.engine.page.failure import PageFailed, PageFailures
 from gossamer.engine.page.reader import PageReader
 from gossamer.engine.page.seeds import SeedReport
@@ -206,21 +206,29 @@ class PageProcessor:
             counters.add("site/gone")
             self._seeds.unread(request, "gone")
             return Settlement(lease, visit=PageVisit(status) if layer.recorded else None)
-        if known is not None and status == NOT_MODIFIED:
+        if known is not None and status == NOT_MODIFIED and is_conditional(sent.headers):
+            if not known.is_confirmed(response.headers):
+                # The server answers for another version than the one that was read: the next try has the page whole.
+                await self._forget(site, known)
+                raise PageFailed("invalid", "status 304 for another version (ETag) than the one that was asked for.")
             counters.add("site/unchanged")
             self._seeds.read(request)
             self._came[identity(lease)] = site, known, {}
             return Settlement(lease, visit=PageVisit(status) if layer.recorded else None)
         if known is not None:
-            try:
-                await self._versions.changed(site, known)
-            except GossamerError as error:
-                raise PageFailed("frontier", f"What was known of the page could not be forgotten: {error}") from error
+            await self._forget(site, known)
         settlement, lasting = await self._reader.read(lease, layer, request, response)
         self._seeds.read(request)
         if known is not None and lasting:
             self._came[identity(lease)] = site, known, response.headers
         return settlement
+
+    async def _forget(self, site: ServedSite, known: KnownVersion) -> None:
+        """Forget what is known of a page. PageFailed if the frontier cannot be told."""
+        try:
+            await self._versions.changed(site, known)
+        except GossamerError as error:
+            raise PageFailed("frontier", f"What was known of the page could not be forgotten: {error}") from error
 
     def _allowed(self, layer: ServedLayer, request: PageRequest) -> bool:
         """Whether robots.txt allows the page. PageFailed if it could not be fetched."""

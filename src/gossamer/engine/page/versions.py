@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from gossamer.courier.transport import Ask
-from gossamer.engine.page.conditional import Validators, conditions, validators
+from gossamer.engine.page.conditional import Validators, conditions, is_same_version, validators
 from gossamer.engine.sites import ServedSite
 from gossamer.errors import GossamerError
 from gossamer.frontier.contract import Frontier
@@ -42,6 +42,10 @@ class KnownVersion(NamedTuple):
     def conditions(self) -> dict[str, str]:
         """The headers that ask for the page only if it has changed; none if it is not known."""
         return conditions(self.validators) if self.validators is not None else {}
+
+    def is_confirmed(self, headers: Mapping[str, str]) -> bool:
+        """Whether a 304 with these headers may be about the version that is known."""
+        return self.validators is None or is_same_version(self.validators, validators(headers))
 
 
 class PageVersions:
