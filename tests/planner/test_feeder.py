@@ -75,6 +75,22 @@ def test_what_is_found_faster_than_it_is_fetched_waits_below_the_limit_and_is_ca
     assert crawl.frontier.drained("a").drained
 
 
+def test_a_limit_below_the_number_of_partitions_holds_and_every_partition_has_its_turn(
+    valkey_server: Server, crawl_name: str
+) -> None:
+    with PlannedCrawl(valkey_server, crawl_name, partitions=5) as crawl:
+        crawl.frontier.set_host("", HostPolicy(concurrency=0))
+        planner, site = leading(crawl, "one", 2), Site(crawl.frontier, "a")
+        planner.cycle()
+        site.find(20)
+        fetched = 0
+        for _ in range(20):
+            planner.cycle()
+            assert site.queued <= 2
+            fetched += site.fetch(2)
+        assert fetched == 20
+
+
 @pytest.mark.parametrize("shares", ["weights", "neocrawler"])
 def test_sites_have_their_part_by_weight_and_none_starves(crawl: PlannedCrawl, shares: str) -> None:
     planner = leading(crawl, "one", 40, shares)

@@ -2,7 +2,8 @@
 
 The room is what may be queued less what is. A lane's rate is its part of its site's weight; how the room is divided by the rates is a policy
 (`planner.policy.shares`). Each partition has its part of the limit, and what a lane is given there it cannot exceed, so no
-leader, and no two of them, ever queue more than the limit.
+leader, and no two of them, ever queue more than the limit. Where the limit is smaller than the number of partitions, those with due
+pages have its places in turn.
 
 A lane that nobody serves would take its share in every cycle and give nothing back, until all the room is its own. So a lane from which
 nothing was taken since the last cycle has at most half of what the others leave. One that was served, took all of the room and is served
@@ -39,14 +40,21 @@ def rates(lanes: Sequence[DueLane]) -> dict[str, Fraction]:
     }
 
 
+def scheduled_in(lanes: Sequence[DueLane]) -> int:
+    """What is queued in these lanes. What a paused one has is no room that it keeps from the others."""
+    return sum(lane.queued for lane in lanes if not lane.paused)
+
+
 class Feeder:
     """Feeds the lanes of a crawl, up to `limit` queued requests in all. `keep` is called between calls, to keep the lead."""
 
     def __init__(self, frontier: Frontier, limit: int, policy: Policy, keep: Callable[[], None] = lambda: None) -> None:
         self._frontier, self._policy, self._keep = frontier, policy, keep
-        each, more = divmod(limit, frontier.partitions)
-        self._limits = [max(1, each + (partition < more)) for partition in range(frontier.partitions)]
-        """How many requests may be queued on each partition."""
+        self._limit, (each, more) = limit, divmod(limit, frontier.partitions)
+        self._limits = [each + (partition < more) for partition in range(frontier.partitions)]
+        """How many requests may be queued on each partition, if that is one at least."""
+        self._turn = 0
+        """The partition that has the next place, where there are fewer places than partitions."""
         self._owed: dict[tuple[int, str], Share] = {}
         self._queued: dict[tuple[int, str], int] = {}
         """What was queued of each lane, on each partition, at the end of the last cycle."""
@@ -56,12 +64,11 @@ class Feeder:
         each partition is called in every cycle."""
         owed: dict[tuple[int, str], Share] = {}
         queued: dict[tuple[int, str], int] = {}
-        moved = 0
+        moved, limits = 0, self._limits if self._limits[-1] else self._in_turn()
         for partition in range(self._frontier.partitions):
             self._keep()
-            lanes, limit = self._frontier.due_lanes(partition), self._limits[partition]
-            # What a paused lane has queued is no room that it keeps from the others.
-            scheduled = sum(lane.queued for lane in lanes if not lane.paused)
+            lanes, limit = self._frontier.due_lanes(partition), limits[partition]
+            scheduled = scheduled_in(lanes)
             room = limit - limit // KEPT - scheduled
             claims = self._claims(partition, lanes, room)
             shares = {share.rule: share for share in self._policy(max(0, room), claims)}
@@ -76,6 +83,17 @@ class Feeder:
             queued.update(((partition, lane), row.queued) for (lane, *_), row in zip(given, rows, strict=True))
         self._owed, self._queued = owed, queued
         return moved
+
+    def _in_turn(self) -> list[int]:
+        """What may be queued on each partition: what is, and a place more where there are due pages, as far as the limit goes."""
+        number = self._frontier.partitions
+        found = [self._frontier.due_lanes(partition) for partition in range(number)]
+        limits = [scheduled_in(lanes) for lanes in found]
+        for partition in [(self._turn + step) % number for step in range(number)]:
+            if sum(limits) < self._limit and any(lane.due and not lane.paused for lane in found[partition]):
+                limits[partition] += 1
+                self._turn = (partition + 1) % number
+        return limits
 
     def _claims(self, partition: int, lanes: Sequence[DueLane], room: int) -> list[Claim]:
         found, claims = rates(lanes), []

@@ -73,6 +73,19 @@ class TestDailyCounts:
         assert rows["a"][3:11] == (1, 0, 0, 0, 1, 1, 1, 4)
         assert rows[""].items == 1
 
+    def test_counters_count_on_the_day_on_which_they_come(self, crawl: Crawl) -> None:
+        """They come to one partition, whether or not a lease of their group ever ends there."""
+        crawl.define()
+        self.noon(crawl)
+        worker = crawl.worker()
+        worker.exchange(counters=[CounterChange("g", "site/read/a", 3.0)])
+        assert [(row.lane, row.read) for row in crawl.frontier.daily_counts("g")] == [("a", 3)]
+        crawl.advance(DAY)
+        worker.exchange(counters=[CounterChange("g", "site/read/a", 2.0)])
+        crawl.add("one")
+        worker.settle(*worker.lease(1))
+        assert [row.read for row in crawl.frontier.daily_counts("g") if row.read] == [3, 2]
+
     def test_a_lane_that_is_dropped_leaves_what_it_brought(self, crawl: Crawl) -> None:
         worker = crawl.worker()
 

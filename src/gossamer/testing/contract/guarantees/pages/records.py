@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gossamer.errors import PolicyError, UnknownLane
+from gossamer.frontier.verbs.control.control import ControlVerbs
 from gossamer.model import (
     Ending,
     LanePolicy,
@@ -245,6 +246,20 @@ class TestRecordsChange:
         assert not [key for key in left if crawl.frontier.crawl.encode() + b"/" in key]
         assert crawl.add("finished") == [ADDED], "the memory begins empty"
         assert len(crawl.finish()) == 702
+
+    def test_what_waits_goes_with_a_round_that_is_replaced_meanwhile(
+        self, crawl: Crawl, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        recorded(crawl, HOURLY)
+        leads(crawl)
+        crawl.add(*(f"found {n}" for n in range(20)))
+        with monkeypatch.context() as broken:
+            broken.setattr(ControlVerbs, "purge", lambda self, partitions: iter(()))
+            crawl.define()
+        while not crawl.frontier.drop_round("g", 0)[0]:
+            pass
+        crawl.frontier.define("other", {"a": LanePolicy()})  # Whoever defines something finishes what another left.
+        assert (crawl.lane().found, crawl.frontier.drained("g").open) == (0, 0), "the round is over"
 
     def test_visits_begin_and_end_with_the_policy(self, crawl: Crawl) -> None:
         recorded(crawl)

@@ -322,9 +322,12 @@ do
       if #names > 0 then call_chunked('HDEL', book.pages, names) end
       return call('EXISTS', book.pages) == 0
     end
-    local moved = 0
+    local moved, dropped = 0, 0
     for i, raw in ipairs(read_many(book.pages, names)) do
-      if raw and byte(raw) == FOUND and lane and not lane.closed then
+      if raw and byte(raw) == FOUND and lane and lane.closed then
+        -- It goes with the rest of its lane.
+        dropped = dropped + 1
+      elseif raw and byte(raw) == FOUND and lane then
         local priority, host, payload = Page.request(raw)
         Queue.push(S, lane, priority, host, {'\0' .. names[i] .. payload})
         moved = moved + 1
@@ -332,9 +335,10 @@ do
     end
     call_chunked('HDEL', book.pages, names)
     call_chunked('ZREM', book.due, names)
-    if moved > 0 then
+    if moved + dropped > 0 then
       count(S, lane.f.q, moved)
-      count(S, lane.id .. '|w', -moved)
+      count(S, lane.id .. '|w', -moved - dropped)
+      count(S, lane.f.open, -dropped)
     end
     return call('EXISTS', book.pages) == 0
   end

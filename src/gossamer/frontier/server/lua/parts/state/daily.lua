@@ -2,7 +2,7 @@
 --
 -- `daily` is a hash per group: d -> the present day, b -> what had been counted in all when it began; the number of an earlier day ->
 -- what it brought. Counts map `<layer>|<what>` -> number; what is nothing is left out. A day is closed by the first lease that
--- ends on a later one: whatever was counted until then belongs to it.
+-- ends or counter that comes on a later one: whatever was counted until then belongs to it.
 
 local Daily = {}
 
@@ -66,7 +66,7 @@ function Daily.rebase(S, group)
   call('HSET', S.b .. K.daily .. group, 'd', format('%d', floor(S.now / DAY)), 'b', pack(totals(S, group)))
 end
 
--- A lease of the group ends: if a day has ended since the last one, it is closed. To be said before anything is counted.
+-- A lease of the group ends, or counters come: if a day has ended since the last time, it is closed. To be said before anything is counted.
 function Daily.touch(S, group)
   local touched = S.daily
   if not touched then

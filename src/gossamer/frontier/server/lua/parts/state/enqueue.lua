@@ -177,6 +177,8 @@ function Enqueue.counters(S, counters)
   for _, c in ipairs(counters) do
     local key, op = S.b .. K.counters .. c[COUNTER.group], c[COUNTER.op]
     if Lane.group(S, c[COUNTER.group]) then
+      -- They come to one partition; leases of the group may end on others only.
+      Daily.touch(S, c[COUNTER.group])
       if c[COUNTER.name] == 'gossamer/items' then
         count(S, 'g|' .. c[COUNTER.group] .. '|items', floor(c[COUNTER.value]))
       elseif op == 'add' then
