@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.support.planned_crawl import LEAD, PAGES, PlannedCrawl
+from tests.support.planned_crawl import LEAD, PAGES, Interrupted, PlannedCrawl
 
 from gossamer.errors import SiteError, StoreError
 from gossamer.frontier.call import function_call
+from gossamer.frontier.contract import Frontier
 from gossamer.frontier.server import keys
 from gossamer.model import GroupPolicy, Token
 from gossamer.planner.loop import Planner
@@ -237,6 +239,66 @@ def test_a_round_that_the_planner_did_not_begin_has_its_tasks_too(crawl: Planned
         crawl.advance(86400 + 1)
         assert planned() == 0, "once, though it takes longer than a day"
         list(frontier.drop_group("quotes"))
+
+
+@pytest.mark.parametrize("overlap", ["reseed", "replace"])
+def test_workers_of_a_round_that_runs_do_not_get_the_tasks_of_the_next(
+    crawl: PlannedCrawl, tmp_path: Path, overlap: str
+) -> None:
+    frontier, file = crawl.frontier, tmp_path / "tasks.csv"
+    key = f"{frontier.crawl}:tasks"
+    plan = f"spider: quotes\nschedule: {{every: 10m, overlap: {overlap}}}\ntasks: {{key: '{key}', csv: '{file}'}}\n"
+    frontier.put_document("spider", "quotes", plan)
+    frontier.define("quotes", {"page": PAGES}, GroupPolicy(start=True, tasks=(key,)))
+    stopped = Interrupted(crawl.opened())
+    tasks = RoundTasks(frontier, Grant(paths=(tmp_path,)))
+    planner = Planner(cast(Frontier, stopped), "one", seconds=LEAD, tasks=tasks)
+    file.write_text("url\nhttp://a/\n")
+    crawl.seed("quotes", 3)
+    planner.cycle()
+
+    def waiting() -> int:
+        return int(frontier.connection.execute("LLEN", key, key=key))
+
+    assert waiting() == 1
+    crawl.advance(10 * MINUTE + 1)
+    file.unlink()
+    for _ in range(3):
+        assert planner.cycle().done == [], "the round waits for its tasks"
+    assert frontier.plan_state().groups["quotes"].open == 3, "and nothing of the last one is dropped"
+    file.write_text("url\nhttp://b/\n")
+    seen: list[int] = []
+    stopped.verb, stopped.then = "new_round", lambda: seen.append(waiting())
+    while not planner.cycle().done:
+        pass
+    assert (seen, waiting(), frontier.rounds("quotes")[0].tasks) == ([1], 2, True)
+
+
+def test_what_is_wrong_with_several_spiders_is_said_once_and_again_after_it_was_right(
+    crawl: PlannedCrawl, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    frontier, file = crawl.frontier, tmp_path / "tasks.csv"
+    for name in ("one", "two"):
+        key = f"{frontier.crawl}:{name}"
+        plan = f"spider: {name}\nschedule: {{every: 10m}}\ntasks: {{key: '{key}', csv: '{file}'}}\n"
+        frontier.put_document("spider", name, plan)
+        frontier.define(name, {"page": PAGES}, GroupPolicy(start=True, tasks=(key,)))
+        crawl.run_round(name)
+    planner = Planner(frontier, "one", seconds=LEAD, tasks=RoundTasks(frontier, Grant(paths=(tmp_path,))))
+
+    def complaints() -> int:
+        return sum("No such file" in record.message for record in caplog.records)
+
+    for times in (2, 4):
+        crawl.advance(10 * MINUTE + 1)
+        for _ in range(3):
+            planner.cycle()
+        assert complaints() == times
+        file.write_text("url\n")
+        assert sorted(one.group for one in planner.cycle().done) == ["one", "two"]
+        file.unlink()
+        for name in ("one", "two"):
+            crawl.run_round(name)
 
 
 def test_a_round_whose_tasks_nobody_takes_is_late_and_does_not_keep_seeds_from_being_added(crawl: PlannedCrawl) -> None:

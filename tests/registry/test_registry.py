@@ -14,7 +14,8 @@ from tests.support.command import Command
 from gossamer.errors import SiteError, UnknownDocument, VersionConflict
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import LanePolicy, Request, Selection, Token
-from gossamer.registry import REMOVED, Registry, SiteText
+from gossamer.model.reply import REMOVED
+from gossamer.registry import Registry, SiteText
 from gossamer.registry.folder import read
 from gossamer.sites.file.load import load, load_text
 from gossamer.sites.file.problems import SiteErrors

@@ -292,6 +292,8 @@ def of_status(status: int) -> str:
 
 PAGES_FULL = "pages_full"
 """Why a group is held whose round has as many pages as it may."""
+REMOVED = "removed"
+"""Why nothing is leased from the group of a site whose file is gone."""
 LOGIN_FAILED = "login failed: "
 """How the reason of a pause begins where a site refused the login."""
 

@@ -65,6 +65,8 @@ class Planner:
         self._tasks, self._alerts = tasks, alerts
         self._complaints: dict[str, str] = {}
         """What is wrong and was logged, by what it is about."""
+        self._checked: tuple[str, int] | None = None
+        """The last round whose tasks were found to be readable."""
         self._served = ServedGroups(frontier) if served else None
         self._frontier, self.name, self._seconds, self._clock = frontier, name, seconds, clock
         self._token = Token.fresh()
@@ -193,11 +195,18 @@ class Planner:
             logger.warning("Round %d of %s is late: it runs longer than its deadline.", number, group)
         if decision.action is Action.WAIT:
             return decision.late or decision.tasks
+        again = decision.action is Action.RESEED
+        runs = again or decision.action is Action.REPLACE
+        if runs:
+            self._check_tasks(group, number + 1)
         if decision.action is Action.REPLACE and not self._dropped(group, number):
             return False
-        self._push_tasks(group, number + 1)
-        again = decision.action is Action.RESEED
+        if not runs:
+            self._push_tasks(group, number + 1)
         begun = self._frontier.new_round(group, number + 1, trigger=TRIGGER, who=self.name, term=self.term, again=again)
+        if runs:
+            # Not before: workers of the last round would take them, with its arguments.
+            self._push_tasks(group, begun)
         if self._schedules.groups[group].tasks is not None:
             self._frontier.round_note(group, begun, {"tasks": True})
         how = ", while what the last one found is still fetched" if again else ""
@@ -209,6 +218,13 @@ class Planner:
         if self._complaints.get(about) != words:
             logger.error("%s", words, exc_info=error)
         self._complaints[about] = words
+
+    def _check_tasks(self, group: str, number: int) -> None:
+        """Find out whether what a round begins with can be read: once it has begun, it is too late to wait."""
+        rule = self._schedules.groups[group].tasks
+        if rule is not None and self._tasks is not None and self._checked != (group, number):
+            self._tasks.check(rule, self._keep_leading)
+            self._checked = group, number
 
     def _push_tasks(self, group: str, number: int) -> None:
         """Push what a round begins with, before it begins or, where another began it, as soon as it has. Who takes over goes on with it."""

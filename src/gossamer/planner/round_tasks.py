@@ -37,12 +37,19 @@ class RoundTasks:
             return f"{name}:{blake2b(task, digest_size=16).hexdigest()}"
 
         producer = Producer(self._function_client, rule.key, unique=KNOWN, key_of=key_of)
-        rows = self._lines(rule.csv) if rule.csv is not None else self._found(rule)
         new = 0
-        for batch in batches(map(encoded, rows)):
+        for batch in batches(map(encoded, self._rows(rule))):
             new += producer.push(batch).new
             between()
         return new
+
+    def check(self, rule: SpiderTasks, between: Callable[[], object]) -> None:
+        """SiteError or StoreError if the tasks cannot be read."""
+        for _ in batches(map(encoded, self._rows(rule))):
+            between()
+
+    def _rows(self, rule: SpiderTasks) -> Iterator[dict[str, Any]]:
+        return self._lines(rule.csv) if rule.csv is not None else self._found(rule)
 
     def _lines(self, path: str) -> Iterator[dict[str, Any]]:
         if not self._grant.reaches(path):

@@ -13,6 +13,7 @@ from gossamer.errors import SiteError, UnknownDocument, UnknownGroup
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Document, DocumentInfo
 from gossamer.model.document import DRAINING
+from gossamer.model.reply import REMOVED
 from gossamer.registry.site_text import SiteText, names_in, sites_in
 from gossamer.registry.versions import FileVersions
 from gossamer.sites.crossing import crossings
@@ -22,8 +23,6 @@ from gossamer.sites.tables.clash import FedTable, clashes, fed_tables
 
 KIND = "site"
 """What site files are called among the crawl's documents."""
-REMOVED = "removed"
-"""Why nothing is leased from the group of a site that is gone."""
 
 
 def draining(frontier: Frontier) -> frozenset[str]:

@@ -8,10 +8,15 @@ from typing import NamedTuple
 
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import DailyCounts
+from gossamer.model.plural import counted
 from gossamer.status.chart import Series
 from gossamer.status.dead import dead_url, scan_dead
 from gossamer.status.overview import overview
 
+SOON = 60.0
+"""A page that is tried again within so many seconds is not stuck."""
+LOOKED = 100_000
+"""So many delayed requests of a partition are looked at."""
 COUNTS = ("fetched", "finished", "replaced", "retried", "failed", "lost", "read", "lacking", "rows", "items")
 
 
@@ -78,8 +83,8 @@ def failures(frontier: ValkeyFrontier, groups: Sequence[str], days: int) -> list
 
 
 def stuck(frontier: ValkeyFrontier, groups: Sequence[str]) -> Iterator[Stuck]:
-    """Groups with something left that nobody fetches, and why: paused or full, no worker, held by workers that fell silent, hosts
-    that are blocked."""
+    """Groups with something left that nobody fetches, and why: paused or full, no worker, pages that wait for another try, held by
+    workers that fell silent, hosts that are blocked."""
     view = overview(frontier)
     alive = [worker for worker in view.workers if view.alive(worker)]
     for row in view.groups:
@@ -90,10 +95,30 @@ def stuck(frontier: ValkeyFrontier, groups: Sequence[str]) -> Iterator[Stuck]:
             yield Stuck(row.group, left, f"paused: {row.paused}")
         elif row.open and not any(_serves(worker.groups, row.group) for worker in alive):
             yield Stuck(row.group, left, "no worker serves it")
+    yield from _retried(frontier, groups)
     if view.stranded:
         yield Stuck("", "leases", view.stranded)
     for host in view.blocked:
         yield Stuck("", f"host {host.host}", f"blocked for {host.blocked_until - view.now:.0f} s more: {host.reason}")
+
+
+def _retried(frontier: ValkeyFrontier, groups: Sequence[str]) -> Iterator[Stuck]:
+    """The lanes of which pages wait for another try, and until when."""
+    waits: dict[str, list[float]] = {}
+    more = ""
+    for partition in range(frontier.partitions):
+        cursor, looked = "0", 0
+        while cursor and looked < LOOKED:
+            page = frontier.scan(partition, "delayed", cursor)
+            cursor, looked = page.cursor, looked + len(page.rows)
+            for row in page.rows:
+                if row.attempts and row.due - page.now >= SOON and row.lane.rpartition(".")[0] in groups:
+                    waits.setdefault(row.lane, []).append(row.due - page.now)
+        more = "at least " if cursor else more
+    for lane, left in sorted(waits.items()):
+        group, _, layer = lane.rpartition(".")
+        until = f"in {max(left):.0f} s" if len(left) == 1 else f"in {min(left):.0f} to {max(left):.0f} s"
+        yield Stuck(group, f"{more}{counted(len(left), 'page')} of {layer}", f"failed, and tried again {until}")
 
 
 def _serves(served: Sequence[str], group: str) -> bool:

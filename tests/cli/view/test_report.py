@@ -90,6 +90,16 @@ def test_what_waits_for_nobody_is_stuck(two_days: ValkeyFrontier, command: Comma
     frontier.block("slow", 600, "429")
     rows = command("report", "stuck", "--json", code=1).json
     assert [row["why"].split(" ")[0] for row in rows] == ["paused:", "blocked"]
+    frontier.resume(group="shop")
+    frontier.block("slow", 0)
+    frontier.add([Request(100, "other", "shop.list", b"x")])
+    token = Token.fresh()
+    one, two = frontier.exchange(token, want=5).leases
+    tries = [Settlement(one, Ending.RETRY, delay=500.0), Settlement(two, Ending.RETRY, delay=5.0)]
+    frontier.exchange(token.next(), settle=tries)
+    [row] = command("report", "stuck", code=1).rows
+    assert row[:2] == ["shop", "1 page of list"]
+    assert row[2].startswith("failed, and tried again in ")
 
 
 def test_cycles_of_planners_are_told_by_layer(frontier: ValkeyFrontier, command: Command) -> None:

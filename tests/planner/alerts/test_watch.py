@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from tests.support.planned_crawl import LEAD, Interrupted, PlannedCrawl
 from tests.support.site import Reply, Site
 
-from gossamer.errors import DecodingError, PermissionDenied
+from gossamer.errors import DecodingError, FrontierUnavailable, PermissionDenied
 from gossamer.model import GroupPolicy, LanePolicy, Selection, Token
-from gossamer.model.reply import PAGES_FULL
+from gossamer.model.reply import PAGES_FULL, REMOVED
 from gossamer.planner.alerts.message import AlertMessage
 from gossamer.planner.alerts.overview import AlertOverview, alert_overview
 from gossamer.planner.alerts.webhook import Webhook
@@ -214,6 +214,30 @@ def test_a_receiver_that_is_away_is_tried_again_and_keeps_nobody_waiting(
         assert [post["status"] for post in posts] == ["firing"] * 4 + ["resolved"]
         assert len({post["id"] for post in posts}) == 2
     assert "SECRET" not in caplog.text
+
+
+def test_a_site_that_was_removed_is_no_trouble_and_rules_are_read_after_the_server_was_away(
+    valkey_server: Server, crawl_name: str
+) -> None:
+    with watched(valkey_server, crawl_name) as here:
+        planner = here.planner("one")
+        here.crawl.push("a", "{every: 1h}")
+        here.crawl.push("b", "{every: 1h}")
+        here.crawl.seed("a")
+        here.crawl.seed("b")
+        here.frontier.pause(group="a", reason=REMOVED)
+        here.frontier.pause(group="b")
+        here.go_on(planner, 30)
+
+        def away() -> None:
+            raise FrontierUnavailable("the server is away")
+
+        here.interrupted["one"].verb, here.interrupted["one"].then = "document", away
+        here.rules(QUICK + "  late_round: {after: 20s, for: 0s}\n")
+        with pytest.raises(FrontierUnavailable):
+            planner.cycle()
+        here.go_on(planner, 60)
+        assert here.firing() == [("late_round", "b"), ("paused", "b")]
 
 
 def test_rules_that_change_while_they_fire(

@@ -206,3 +206,24 @@ def test_seeds_that_are_still_being_added_are_not_added_again() -> None:
     for overlap in (Overlap.RESEED, Overlap.REPLACE):
         decision = decide_round("s", RoundPolicy(TEN, overlap), LastRound(0, 0.0, seeding=True), HOUR)
         assert decision == (Action.WAIT, None, "the seeds of the last round are still being added")
+
+
+@pytest.mark.parametrize("day", ["2026-03-28", "2026-10-24", "2026-07-01"])
+@pytest.mark.parametrize(
+    ("begin", "end"), [("02:00", "02:30"), ("22:00", "02:30"), ("02:30", "03:30"), ("01:30", "02:15")]
+)
+def test_no_round_begins_at_hours_that_clocks_show_twice_or_jump_over(day: str, begin: str, end: str) -> None:
+    """Berlin puts its clocks forward and back in two of these nights."""
+    zone, hours = (
+        ZoneInfo("Europe/Berlin"),
+        Blackout(time.fromisoformat(begin), time.fromisoformat(end), tz="Europe/Berlin"),
+    )
+    more = 0
+    for minute in range(0, 1440, 5):
+        now = at(f"{day}T12:00", "Europe/Berlin") + minute * MINUTE
+        clock = datetime.fromtimestamp(now, zone).time()
+        inside = hours.begin <= clock < hours.end if begin < end else clock >= hours.begin or clock < hours.end
+        assert not inside or hours.until(now) is not None, clock
+        more += hours.until(now) is not None and not inside
+    # Between two times that clocks show alike, none begins either: the first and the last of them bound the hours.
+    assert more <= (9 if day == "2026-10-24" else 0)

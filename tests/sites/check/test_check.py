@@ -122,6 +122,9 @@ def layer(text: str) -> str:
         ("site: s\nlayers: {a: {}}\n", "warning: site: there are no seeds"),
         (BEGIN + "schedule: {every: 1h, overlap: reseed}\nlayers: {a: {fields: {t: h1}}}\nstore: {a: {archive: true}}\n", "warning: schedule.overlap: a is archived when a round begins: what the last round still fetches goes into the new table (write overlap: queue, or leave archive out)"),
         (BEGIN + "schedule: {every: 1h, deadline: 2h}\nlayers: {a: {}}\n", "warning: schedule.deadline: the deadline is longer than every: a round is late only after the next one was due (write a deadline of at most every)"),
+        (BEGIN + "schedule: {every: 1h, deadline: 0}\nlayers: {a: {}}\n", "warning: schedule.deadline: every round would be late (write how long a round may take)"),
+        (BEGIN + "schedule: {every: 10m, jitter: 11m}\nlayers: {a: {}}\n", "warning: schedule.jitter: the jitter is longer than the time from one round to the next: rounds begin less often than the schedule says (write a shorter jitter)"),
+        (BEGIN + "schedule: {cron: '*/10 * * * *', jitter: 11m}\nlayers: {a: {}}\n", "warning: schedule.jitter: the jitter is longer"),
         # ways
         (BEGIN + "layers: {a: {}, b: {match: ^/b}, c: {}}\n", "warning: layers.b: nothing leads to layer b"),
         (BEGIN + "layers: {a: {match: ^/, follow: {css: a, to: b, pass: t}, fields: {t: h1}}, b: {fields: {x: {from: parent.tt}}}}\n", "warning: layers.b.fields.x.from: nothing passes tt to this layer (did you mean t?)"),

@@ -121,8 +121,8 @@ def stuck(
 ) -> None:
     """Show what waits and does not go on by itself, and why.
 
-    Sites and spiders with something left that are paused, full or served by no worker; leases of workers that fell silent; hosts that
-    are blocked. Exits with 1 if there is anything.
+    Sites and spiders with something left that are paused, full or served by no worker; pages that failed and wait for
+    another try, a minute or longer; leases of workers that fell silent; hosts that are blocked. Exits with 1 if there is anything.
     """
     with where.find() as frontier:
         rows = list(reports.stuck(frontier, _groups(frontier, site)))

@@ -10,7 +10,7 @@ from gossamer.errors import FrontierUnavailable, GossamerError, NotLeader
 from gossamer.frontier.server.info import ServerInfo
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import PlanState, WorkerInfo
-from gossamer.model.reply import Counts, HostInfo
+from gossamer.model.reply import REMOVED, Counts, HostInfo
 from gossamer.planner.alerts.history import SampledTotals
 from gossamer.planner.alerts.rules import (
     AlertRule,
@@ -87,6 +87,8 @@ def read_crawl(
     frontier: ValkeyFrontier, state: PlanState, planned: Mapping[str, PlannedGroup], rules: Collection[AlertRule]
 ) -> CrawlReading:
     """Read what these rules need. `state` was read just now."""
+    # What is left of a site that somebody removed waits by intent, and is nobody's trouble.
+    state = state._replace(groups={name: group for name, group in state.groups.items() if group.paused != REMOVED})
     parts, groups = _Parts(rules), state.groups.items()
     silent = min((rule.silent for rule in rules if isinstance(rule, WorkerLost)), default=0.0)
     counts = parts.read(_COUNTED, lambda: frontier.counts(brief=True), NO_COUNTS)

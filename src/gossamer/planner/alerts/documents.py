@@ -44,12 +44,13 @@ class AlertDocuments:
     def update(self) -> None:
         """Read what has changed."""
         found = {info.name: info.version for info in self._frontier.documents(ALERT) if not info.deleted}
-        before, self._versions = self._versions, found
-        if before.get(RULES) != found.get(RULES):
+        if self._versions.get(RULES) != found.get(RULES):
             self.pushed = RULES in found
             self._read_rules()
-        if before.get(SILENCES) != found.get(SILENCES):
+        if self._versions.get(SILENCES) != found.get(SILENCES):
             self.silences = silences_of(self._frontier) if SILENCES in found else ()
+        # Only now: what could not be read since the server was away is read with the next call.
+        self._versions = found
 
     def _read_rules(self) -> None:
         if not self.pushed:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -42,9 +42,25 @@ class CatchUp(enum.Enum):
     NONE = "none"
 
 
+def moments(day: date, at: time, zone: ZoneInfo) -> tuple[float, float]:
+    """The first and the last moment at which clocks show a time: two where they are put back, and where they are put forward over it, the
+    moment at which that happens."""
+    first, last = sorted(datetime.combine(day, at, zone).replace(fold=fold).timestamp() for fold in (0, 1))
+    if datetime.fromtimestamp(first, zone).time() == at:
+        return first, last
+    before = datetime.fromtimestamp(first, zone).utcoffset()
+    while last - first > 1:
+        middle = (first + last) // 2
+        if datetime.fromtimestamp(middle, zone).utcoffset() == before:
+            first = middle
+        else:
+            last = middle
+    return last, last
+
+
 class Blackout(NamedTuple):
     """Hours of the day in which no round begins, on some days of the week (Monday is 0), in a time zone. Hours that end before
-    they begin go over midnight, and belong to the day on which they begin."""
+    they begin go over midnight, and belong to the day on which they begin. An hour that comes twice when clocks are put back counts twice."""
 
     begin: time
     end: time
@@ -64,9 +80,8 @@ class Blackout(NamedTuple):
             day = here.date() - timedelta(days=back)
             if day.weekday() not in self.days:
                 continue
-            begin = datetime.combine(day, self.begin, zone).timestamp()
             over = day + timedelta(days=1) if self.end <= self.begin else day
-            end = datetime.combine(over, self.end, zone).timestamp()
+            begin, end = moments(day, self.begin, zone)[0], moments(over, self.end, zone)[1]
             if begin <= now < end:
                 return begin, end
         return None

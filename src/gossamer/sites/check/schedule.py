@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Protocol
 
 from gossamer.sites.check import expressions
@@ -11,6 +12,10 @@ from gossamer.sites.file.messages import problem_at
 from gossamer.sites.file.problems import Path, Problem
 from gossamer.sites.file.yaml import Spot
 from gossamer.sites.format import BlackoutRule, Schedule
+from gossamer.sites.schedule import next_point
+
+YEAR = 1_767_225_600.0
+"""When 2026 began (UTC)."""
 
 
 class ScheduleChecker(Protocol):
@@ -60,6 +65,25 @@ def check_schedule(checker: ScheduleChecker, schedule: Schedule, path: Path) -> 
             "the deadline is longer than every: a round is late only after the next one was due",
             "write a deadline of at most every",
         )
+
+    if schedule.deadline == 0:
+        checker.warn((*path, "deadline"), "every round would be late", "write how long a round may take")
+    if schedule.jitter > _interval(schedule):
+        checker.warn(
+            (*path, "jitter"),
+            "the jitter is longer than the time from one round to the next: rounds begin less often than the schedule says",
+            "write a shorter jitter",
+        )
+
+
+def _interval(schedule: Schedule) -> float:
+    """The time between two rounds; of cron, that between the first two of a year."""
+    if schedule.every is not None:
+        return schedule.every
+    if expressions.cron(schedule.cron or "") is not None or expressions.zone(schedule.tz or "UTC") is not None:
+        return inf
+    first = next_point(schedule, YEAR, YEAR)
+    return next_point(schedule, first, first) - first
 
 
 def _always(hours: BlackoutRule) -> bool:
