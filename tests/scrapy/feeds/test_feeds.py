@@ -227,6 +227,23 @@ def test_a_crawl_that_is_over_before_its_feeds_are_looked_at_has_them(project: P
     assert in_lines(project.folder / "out.jl") == Counter(["list", *(path[1:] for path in paths)]), said
 
 
+LATE_ADDON = """
+
+class LateAddon:
+    def update_settings(self, settings):
+        settings["EXTENSIONS"]["scrapy.extensions.feedexport.FeedExporter"] = 0
+"""
+
+
+@pytest.mark.parametrize("writers", ["fleet", "worker"])
+def test_an_addon_that_turns_scrapys_exporter_on_again_doubles_nothing(project: Project, writers: str) -> None:
+    (project.folder / "shop_spiders.py").write_text(SPIDER + LATE_ADDON)
+    with (project.folder / "shop_settings.py").open("a") as settings:
+        settings.write("ADDONS['shop_spiders.LateAddon'] = 900\n")
+    said = project.crawl("-o", "out.jl", "-s", f"GOSSAMER_FEEDS={writers}")
+    assert in_lines(project.folder / "out.jl") == EVERY, said
+
+
 @pytest.mark.timeout(300)
 def test_projects_of_scrapy_redis_without_the_addon_have_feeds_of_the_fleet(
     project: Project, valkey_server: Server

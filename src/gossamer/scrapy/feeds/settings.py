@@ -50,13 +50,22 @@ def take_over(crawler: Crawler) -> None:
     if place is None or crawler.extensions is None:
         return
     every = list(crawler.extensions.middlewares)
-    old: Any = every[place]
-    disconnect = crawler.signals.disconnect
-    disconnect(old.open_spider, signals.spider_opened)
-    disconnect(old.close_spider, signals.spider_closed)
-    disconnect(old.item_scraped, signals.item_scraped)
+    _disconnect(crawler, every[place])
     every[place] = FleetFeedExporter.from_crawler(crawler)
     crawler.extensions.middlewares = tuple(every)
+
+
+def _leave_one(crawler: Crawler) -> None:
+    """An add-on after Gossamer's may have turned Scrapy's exporter on again: two would write each item twice."""
+    if _place(crawler, FleetFeedExporter) is not None and (place := _place(crawler, FeedExporter)) is not None:
+        _disconnect(crawler, (_extensions(crawler) or ())[place])
+
+
+def _disconnect(crawler: Crawler, exporter: Any) -> None:
+    disconnect = crawler.signals.disconnect
+    disconnect(exporter.open_spider, signals.spider_opened)
+    disconnect(exporter.close_spider, signals.spider_closed)
+    disconnect(exporter.item_scraped, signals.item_scraped)
 
 
 def _place(crawler: Crawler, kind: type) -> int | None:
@@ -84,6 +93,7 @@ def log_separate_files(settings: BaseSettings) -> None:
 def check(ours: Settings, crawler: Crawler) -> None:
     """SettingError for a feed that the fleet cannot write as a whole, and for one that nobody would write."""
     settings = crawler.settings
+    _leave_one(crawler)
     if _exporter_is_on(settings):
         check_formats(settings)
     if not shared(ours, crawler):
