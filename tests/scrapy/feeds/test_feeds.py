@@ -227,6 +227,17 @@ def test_a_crawl_that_is_over_before_its_feeds_are_looked_at_has_them(project: P
     assert in_lines(project.folder / "out.jl") == Counter(["list", *(path[1:] for path in paths)]), said
 
 
+def test_a_feed_that_is_not_stored_empty_is_not_counted(project: Project) -> None:
+    with (project.folder / "shop_settings.py").open("a") as settings:
+        feed = {"format": "jsonlines", "store_empty": False, "item_classes": ["scrapy.Request"]}
+        settings.write(f"FEEDS = {{'none.jl': {feed!r}, 'all.jl': {{'format': 'jsonlines'}}}}\n")
+    said = project.crawl()
+    assert in_lines(project.folder / "all.jl") == EVERY
+    assert not (project.folder / "none.jl").exists()
+    assert "'feedexport/success_count/FileFeedStorage': 1" in said, said
+    assert said.count("Stored feed") == 1
+
+
 LATE_ADDON = """
 
 class LateAddon:

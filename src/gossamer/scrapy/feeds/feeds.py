@@ -336,8 +336,9 @@ class FleetFeedExporter(FeedExporter):
     def _close(self, frontier: ValkeyFrontier, uri: str, file: FeedFile, over: bool) -> None:
         consumer, self._closed = file.consumer, file
         file.close(frontier, over)
-        self._stored.append((uri, file))
-        logger.info("Stored feed (%s written by this worker) in: %s", counted(file.count, "item"), file.path)
+        if not file.untouched:
+            self._stored.append((uri, file))
+            logger.info("Stored feed (%s written by this worker) in: %s", counted(file.count, "item"), file.path)
         if not over and consumer:
             logger.info(
                 "The round is not over: the rest of its items wait on the server for this file. Run the spider again with the same -O, -o or FEEDS. "

@@ -73,7 +73,7 @@ class FeedFile:
         self._taken_by_others = 0
         self._export: FeedExport | None = None
         """None until the file is begun."""
-        self._untouched = False
+        self.untouched = False
         """Nothing was written to the file, since it shall have an item first."""
         self.count = 0
         self.failed = 0
@@ -317,8 +317,8 @@ class FeedFile:
             self._save_unread(frontier, keep_all)
             self._say_late(frontier, info)
         state = self._state
-        self._untouched = not self._store_empty and state["first"] is None
-        if not self._untouched:
+        self.untouched = not self._store_empty and state["first"] is None
+        if not self.untouched:
             file.truncate(state["size"])
         file.seek(state["size"])
         frontier.keep_items(self.group, state["consumer"], state["positions"])
@@ -404,10 +404,10 @@ class FeedFile:
     def _append(self, file: IO[bytes]) -> None:
         """Bring what the exporter has written into the file. One that shall not be stored empty stays as it was until an item comes."""
         assert self._export is not None
-        if self._untouched:
+        if self.untouched:
             if self._state["first"] is None:
                 return
-            self._untouched = False
+            self.untouched = False
             file.truncate(self._state["size"])
         self._export.write_to(file)
 
@@ -419,7 +419,7 @@ class FeedFile:
         if self._export is not None:
             if not self._export.ended:
                 self._end(file, self._export, over)
-            if over and self._untouched and not os.fstat(file.fileno()).st_size:
+            if over and self.untouched and not os.fstat(file.fileno()).st_size:
                 self.path.unlink(missing_ok=True)
             if over:
                 self._forget(frontier, self._state["consumer"])
