@@ -207,6 +207,13 @@ def _parts() -> set[str]:
     return parts | {found.name for found in pkgutil.iter_modules(commands.__path__, "scrapy.commands.")}
 
 
+def _compute() -> None:
+    """What every program computes once from its own files, and then keeps."""
+    from gossamer.frontier.server.library import library
+
+    library()
+
+
 def _preload() -> None:
     import gc
     import importlib
@@ -218,6 +225,7 @@ def _preload() -> None:
     for name in [*NOUNS.values(), *LATER, *_parts()]:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    _compute()
     if "twisted.internet.reactor" in sys.modules or threading.active_count() > 1:
         raise RuntimeError("something imported installs a reactor or starts a thread: children would share it")
     gc.collect()
