@@ -153,6 +153,15 @@ class TestChosen:
         assert settings["ASYNCIO_EVENT_LOOP"] == "asyncio.SelectorEventLoop"
 
 
+@pytest.fixture
+def nothing_frozen() -> Iterator[None]:
+    """The tests' own process has frozen what it has collected (`tests/conftest.py`)."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+@pytest.mark.usefixtures("nothing_frozen")
 def test_what_is_loaded_is_left_out_of_collection_while_a_spider_is_open() -> None:
     assert gc.get_freeze_count() == 0
     heap.opened()
