@@ -23,7 +23,7 @@ from gossamer.settings import load
 from gossamer.testing.servers import Server
 
 FACTOR = int(os.environ.get("MACHINE_FACTOR", "1"))
-SEEDS = range(12 * FACTOR)
+SEEDS = range(6 * FACTOR)
 KINDS = (JsonLinesItemExporter, JsonItemExporter, CsvItemExporter, Whole)
 ROUNDS, WRITERS = 3, 3
 

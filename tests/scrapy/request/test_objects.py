@@ -380,7 +380,7 @@ FIELDS = st.recursive(
 )
 
 
-@settings(max_examples=60 * FACTOR, deadline=None)
+@settings(max_examples=30 * FACTOR, deadline=None)
 @given(FIELDS)
 def test_any_nesting_comes_back_the_same(value: Any) -> None:
     found = back(stored(value))

@@ -156,7 +156,7 @@ def test_any_other_url_is_left_to_w3lib(url: str) -> None:
 
 @pytest.mark.parametrize("part", range(4))
 def test_generated_urls_have_the_canonical_form_that_w3lib_gives(part: int) -> None:
-    quick, number = 0, 6_000 * FACTOR
+    quick, number = 0, 3_000 * FACTOR
     for url in Urls(part).wild(number):
         assert outcome(canonical, url) == outcome(canonicalize_url, url), url
         quick += fast_path(url) is not None
@@ -166,7 +166,7 @@ def test_generated_urls_have_the_canonical_form_that_w3lib_gives(part: int) -> N
 
 def test_generated_requests_have_the_digests_of_scrapy() -> None:
     fingerprinter, same = Fingerprinter(), 0
-    number = 4_000 * FACTOR
+    number = 2_000 * FACTOR
     for url in Urls(99).wild(number):
         try:
             request = Request(url)
@@ -196,14 +196,14 @@ def test_arguments_are_ordered_by_what_their_escapes_mean(form: str) -> None:
 
 
 @given(st.lists(st.sampled_from(SYMBOLS), max_size=12), st.lists(st.sampled_from([*SYMBOLS, *"&&&&==="]), max_size=16))
-@settings(max_examples=200 * FACTOR, deadline=None)
+@settings(max_examples=100 * FACTOR, deadline=None)
 def test_no_row_of_symbols_leads_astray(path: list[str], query: list[str]) -> None:
     for url in ("http://a/" + "".join(path) + "?" + "".join(query), "https://a.example:81/?" + "".join(query)):
         assert outcome(canonical, url) == outcome(canonicalize_url, url)
 
 
 @given(st.lists(st.sampled_from(MEANINGFUL), max_size=14))
-@settings(max_examples=200 * FACTOR, deadline=None)
+@settings(max_examples=100 * FACTOR, deadline=None)
 def test_no_row_of_characters_that_mean_something_leads_astray(pieces: list[str]) -> None:
     for front in ("http://example.com/", "https://example.com:81/p?", "http://"):
         url = front + "".join(pieces)

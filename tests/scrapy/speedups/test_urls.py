@@ -59,7 +59,7 @@ def addresses() -> st.SearchStrategy[str]:
     )
 
 
-@settings(max_examples=500 * FACTOR, deadline=None)
+@settings(max_examples=250 * FACTOR, deadline=None)
 @given(addresses())
 def test_a_safe_url_comes_back_as_it_went_in(url: str) -> None:
     if is_safe(url):

@@ -95,7 +95,7 @@ class Attempt:
 
 
 SEARCH = settings(
-    max_examples=60 * FACTOR,
+    max_examples=30 * FACTOR,
     derandomize=FACTOR == 1,
     database=None,
     deadline=None,

@@ -128,7 +128,7 @@ def filled(crawl: Crawl, random: Random) -> None:
 
 
 CHOSEN: Any = {
-    "max_examples": 12 * FACTOR,
+    "max_examples": 6 * FACTOR,
     "derandomize": FACTOR == 1,
     "database": None,
     "deadline": None,

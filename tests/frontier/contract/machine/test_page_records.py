@@ -345,7 +345,7 @@ def test_no_page_is_lost_or_fetched_before_it_is_due(valkey_server: Server, open
     run_state_machine_as_test(
         type("Tested", (PageMachine,), {"make": staticmethod(make)}),
         settings=settings(
-            max_examples=40 * FACTOR,
+            max_examples=20 * FACTOR,
             stateful_step_count=40,
             derandomize=FACTOR == 1,
             database=None,

@@ -219,7 +219,7 @@ def server() -> Iterator[Server]:
 
 @pytest.mark.timeout(300 * FACTOR)
 @settings(
-    max_examples=40 * FACTOR,
+    max_examples=20 * FACTOR,
     derandomize=FACTOR == 1,
     database=None,
     deadline=None,

@@ -64,7 +64,7 @@ def request(number: int) -> Request:
 
 @pytest.mark.timeout(300 * FACTOR)
 @settings(
-    max_examples=12 * FACTOR,
+    max_examples=6 * FACTOR,
     derandomize=FACTOR == 1,
     database=None,
     deadline=None,

@@ -144,7 +144,7 @@ class Fleet:
 
 
 EXAMPLES = settings(
-    max_examples=15 * FACTOR,
+    max_examples=8 * FACTOR,
     derandomize=FACTOR == 1,
     database=None,
     deadline=None,

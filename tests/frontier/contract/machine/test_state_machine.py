@@ -59,18 +59,18 @@ def run(ground: Ground, examples: int, steps: int = 40, tested: type[Machine] = 
 @pytest.mark.timeout(300 * FACTOR)
 def test_the_frontier_behaves_like_the_model() -> None:
     with single() as ground:
-        run(ground, examples=30)
+        run(ground, examples=15)
 
 
 @pytest.mark.timeout(300 * FACTOR)
 def test_dropped_lanes_and_changed_memories_behave_like_the_model() -> None:
     with single() as ground:
-        run(ground, examples=15, tested=Forgetful)
+        run(ground, examples=8, tested=Forgetful)
 
 
 @pytest.mark.timeout(300 * FACTOR)
 def test_a_crawl_on_a_cluster_behaves_like_the_model(cluster: Cluster) -> None:
-    run(Ground(cluster.nodes, cluster.url, partitions=3, strikes=100), examples=9)
+    run(Ground(cluster.nodes, cluster.url, partitions=3, strikes=100), examples=5)
 
 
 PLANTED = {
