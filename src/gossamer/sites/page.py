@@ -43,7 +43,8 @@ class Reading(NamedTuple):
     values that could not be converted to their type, as "field: why"; `cut_off`: there are further pages that no link leads to,
     because of `pages`; `unlinked`: the rules of `follow` (follow[0]) that made no link somewhere because a {name} of it is empty;
     `contested`: those with links that an earlier rule leads to another layer, where they are read instead;
-    `broken`: the page is not well-formed, and may have been read in part."""
+    `broken`: the page is not well-formed, and may have been read in part; `skipped`: the rules that count more
+    records for a page turn ({turn*20}) than pages have."""
 
     verdict: PageVerdict
     reason: str
@@ -55,3 +56,4 @@ class Reading(NamedTuple):
     unlinked: tuple[str, ...] = ()
     contested: tuple[str, ...] = ()
     broken: bool = False
+    skipped: tuple[str, ...] = ()

@@ -347,3 +347,24 @@ def test_an_expression_that_cannot_be_stopped_is_not_run() -> None:
     )
     assert reading.verdict is PageVerdict.LIMIT
     assert "cannot be run" in reading.reason
+
+
+FAULTS = ["<b></c>", "\x0b", "&", "&nbsp;", "&undeclared;", "<x:y/>", "</item>", "<", "]]>", "<!-- -- -->", "&#0;"]
+
+
+@given(
+    st.lists(st.sampled_from(FAULTS), max_size=3),
+    st.integers(0, 4),
+    st.sampled_from(["a&b", "?x=1&y=2", "R&amp;D", "<&>"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_faults_of_xml_change_no_value_elsewhere_in_silence(faults: list[str], place: int, value: str) -> None:
+    """After a fault, values are what they were, or the page says that it is broken."""
+    escaped = value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    parts = [f"<item><v>{escaped}</v></item>" for _ in range(4)]
+    parts.insert(place, "".join(faults))
+    reading = read("format: xml\nrecords: item\nfields: {v: v}", f"<list>{''.join(parts)}</list>".encode())
+    if reading.verdict is PageVerdict.OK:
+        values = [record.fields["v"] for record in reading.records]
+        assert set(values) <= {value, None}
+        assert values == [value] * 4 or reading.broken

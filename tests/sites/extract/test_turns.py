@@ -123,6 +123,20 @@ def test_records_of_the_same_keys_are_the_same_page() -> None:
     assert turned("store: {here: {key: [name], history: true}}", shown_again)
 
 
+def test_a_site_that_gives_fewer_records_than_the_rule_counts_is_noticed() -> None:
+    """Of ?limit=3, a server may give two: the third of each page would be left out in silence."""
+    text = LIST.replace("page={turn+1}", "offset={turn*3}&limit=3")
+    first = read(text, items("a", "b"))
+    second = read(text, items("d", "e"), turn=1, inherited=next_of(first).inherited)
+    assert (first.skipped, second.skipped) == ((), ("follow[0]",))
+    [note] = second.notes
+    assert note.startswith("follow[0]: a page has 2 records and the next one begins 3 further on")
+    for names in (("d", "e", "f"), ("d",)):
+        assert read(text, items(*names), turn=1, inherited=next_of(first).inherited).skipped == ()
+    full = read(text, items("a", "b", "c"))
+    assert read(text, items("d", "e", "f"), turn=1, inherited=next_of(full).inherited).skipped == ()
+
+
 def test_a_condition_decides_alone() -> None:
     text = "fields: {more: .more}\nfollow: {url: '/p?n={turn}', to: here, pages: 0, when: more}"
     assert next_of(read(text, "<b class=more>1</b>")).url.endswith("/p?n=1")

@@ -8,7 +8,16 @@ from typing import Any
 
 from gossamer.cli import output
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model.counter_names import CONTESTED, EMPTY, OVERWRITTEN, PAGES_READ, REPLACED, UNLINKED, UNREADABLE
+from gossamer.model.counter_names import (
+    CONTESTED,
+    EMPTY,
+    OVERWRITTEN,
+    PAGES_READ,
+    REPLACED,
+    SKIPPED,
+    UNLINKED,
+    UNREADABLE,
+)
 from gossamer.sites.format import FieldRule, SiteSpec
 from gossamer.sites.format.selector import is_helper
 
@@ -28,6 +37,7 @@ class FieldCounts:
         self._unlinked: dict[str, dict[str, int]] = {}
         self._contested: dict[str, dict[str, int]] = {}
         self._replaced: dict[str, dict[str, int]] = {}
+        self._skipped: dict[str, dict[str, int]] = {}
 
     def _counters(self, frontier: ValkeyFrontier) -> dict[str, Mapping[str, float]]:
         return {row.group: row.counters for row in frontier.counts().groups if row.group in self._sites}
@@ -42,6 +52,7 @@ class FieldCounts:
             self._unlinked[group] = _with(grown, UNLINKED)
             self._contested[group] = _with(grown, CONTESTED)
             self._replaced[group] = _with(grown, REPLACED)
+            self._skipped[group] = _with(grown, SKIPPED)
             read = _with(grown, PAGES_READ)
             self._nowhere[group] = {
                 name: many
@@ -58,6 +69,7 @@ class FieldCounts:
             "unlinked": self._unlinked.get(group, {}),
             "contested": self._contested.get(group, {}),
             "replaced": self._replaced.get(group, {}),
+            "skipped": self._skipped.get(group, {}),
         }
 
     def report(self) -> None:
@@ -76,6 +88,12 @@ class FieldCounts:
                 pages = output.counted(many, "page")
                 output.write_notice(
                     f"{group}: {name} left out links on {pages}, where a {{name}} of it is empty; look at one: gossamer site try URL"
+                )
+            for name, many in sorted(self._skipped.get(group, {}).items()):
+                pages = output.counted(many, "page")
+                output.write_notice(
+                    f"{group}: {name} counts more records for a page than there are, on {pages}: those between may be left out; count as "
+                    "many as a page has"
                 )
             for name, many in sorted(self._contested.get(group, {}).items()):
                 pages = output.counted(many, "page")

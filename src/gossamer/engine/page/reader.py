@@ -33,6 +33,7 @@ from gossamer.model.counter_names import (
     REPLACED,
     ROWS,
     SEEDS_EMPTY,
+    SKIPPED,
     UNLINKED,
     UNREADABLE,
 )
@@ -219,8 +220,7 @@ class PageReader:
         counters.add(ROWS + layer.name, len(records))
         for name, lost in layer.site.compiled.overwritten(layer.name, records).items():
             counters.add(OVERWRITTEN + name, lost)
-        if not layer.canonical:
-            self._count_replaced(layer, request, response, records)
+        self._count_replaced(layer, request, response, records)
         return items, len(records)
 
     def _count_replaced(
@@ -229,7 +229,7 @@ class PageReader:
         """Count the records that replace those of another page of the round. A page that redirected is the page that was linked."""
         site, counters = layer.site, self._site_counters.of(layer.site.name)
         page = request.hops[0] if request.hops else request.fingerprint
-        url = site.compiled.canonical(layer.name, response.url)
+        url = site.compiled.canonical(layer.name, layer.own_url(response))
         for record in records:
             key = site.compiled.key_of(record, url)
             if key is not None and self._keys.replaces(
@@ -253,6 +253,8 @@ class PageReader:
             counters.add(f"{UNLINKED}{layer.name}.{name}")
         if reading.broken:
             counters.add(BROKEN + layer.name)
+        for name in reading.skipped:
+            counters.add(f"{SKIPPED}{layer.name}.{name}")
         for name in reading.contested:
             counters.add(f"{CONTESTED}{layer.name}.{name}")
         if reading.notes:

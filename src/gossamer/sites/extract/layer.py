@@ -135,6 +135,7 @@ class LayerReader:
             page.unlinked,
             page.contested,
             page.broken,
+            page.skipped,
         )
 
     def _things(self, page: PageContent, find: Finder) -> list[Any]:
@@ -163,9 +164,11 @@ class LayerReader:
                 marks = marks_of(None if self._records is None else things, filled, gathered.links, self._key)
                 if rule.ends(page, marks):
                     continue
+                if self._records is not None:
+                    rule.skips(page, len(things), gathered)
             for thing, fields in where:
                 page.scopes.append(fields)
-                rule.gather(page, thing, fields, gathered, marks)
+                rule.gather(page, thing, fields, gathered, marks, len(things))
                 page.scopes.pop()
         gathered.tell(page)
         return gathered.links

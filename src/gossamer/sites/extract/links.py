@@ -17,7 +17,7 @@ from gossamer.sites.extract.regex import Pattern
 from gossamer.sites.extract.selector.extractor import Extractor
 from gossamer.sites.extract.selector.jmespath import search
 from gossamer.sites.extract.selector.selector import FAILURES
-from gossamer.sites.extract.turns import MARK, NAME, at_turn, begins_with_one, uses_turn
+from gossamer.sites.extract.turns import COUNT, MARK, NAME, at_turn, begins_with_one, step, uses_turn
 from gossamer.sites.extract.types import as_text
 from gossamer.sites.format import Follow, Format
 from gossamer.sites.page import LINKS, LimitExceeded
@@ -32,7 +32,7 @@ ATTRIBUTES = ("href", "src", "action")
 class LinkSet:
     """The links of one page so far, each once."""
 
-    __slots__ = ("_layers", "_twice", "contested", "cut_off", "given", "links", "odd", "unlinked")
+    __slots__ = ("_layers", "_twice", "contested", "cut_off", "given", "links", "odd", "skipped", "unlinked")
 
     def __init__(self) -> None:
         self.links: list[PageRequest] = []
@@ -47,6 +47,8 @@ class LinkSet:
         self.odd = 0
         self.cut_off = False
         """Whether further pages of the list are left out because of `pages`."""
+        self.skipped: dict[str, None] = {}
+        """The rules that count more records for a page than it has."""
         self.unlinked: dict[str, None] = {}
         """The rules that made no link somewhere because a {name} of theirs is empty."""
 
@@ -67,6 +69,7 @@ class LinkSet:
 
     def tell(self, page: PageContent) -> None:
         page.cut_off, page.unlinked, page.contested = self.cut_off, tuple(self.unlinked), tuple(self.contested)
+        page.skipped = tuple(self.skipped)
         for name, layer in self.contested.items():
             page.note(f"{name}: an earlier rule leads some of its links to layer {layer}, where they are read instead")
         if self.odd:
@@ -107,12 +110,20 @@ class FollowRule:
             raise ValueError(f"the site has no layer {follow.to!r} to follow to")
         self.numbered = follow.pages is not None and uses_turn(follow)
         """Whether it counts pages; then it comes after the other rules."""
+        self._step = step(follow) if self.numbered else 0
         self._from_one = self.numbered and begins_with_one(follow)
 
     def gather(
-        self, page: PageContent, thing: Any, fields: Mapping[str, Any], into: LinkSet, marks: Sequence[int] = ()
+        self,
+        page: PageContent,
+        thing: Any,
+        fields: Mapping[str, Any],
+        into: LinkSet,
+        marks: Sequence[int] = (),
+        records: int = 0,
     ) -> None:
-        """Add the links of a page, or of one of its records. `marks` are the numbers of what the page has, for rules that count pages."""
+        """Add the links of a page, or of one of its records. `marks` are the numbers of what the page has, and `records` is how many of
+        these, for rules that count pages."""
         follow, parts, document = self._follow, self._parts, page.document
         try:
             if self._when is not None and not counts(self._when({**page.values, **fields} if page.values else fields)):
@@ -133,7 +144,7 @@ class FollowRule:
                 return
             carried = self._carried(page, fields)
             if marks:
-                carried = {**carried, MARK: marks}
+                carried = {**carried, MARK: marks, **({COUNT: records} if self._step else {})}
             parts = parts or request_parts(follow, lambda data: filled(data, page, fields))
             self._add(page, addresses, carried, parts, into, follow.limit, turn)
         except UnknownName as error:
@@ -142,6 +153,15 @@ class FollowRule:
                 into.unlinked[self._name] = None
         except FAILURES as error:
             page.note(f"{self._name}: {type(error).__name__}: {error}")
+
+    def skips(self, page: PageContent, records: int, into: LinkSet) -> None:
+        """Note that the rule counts more records for a page than the site gives: this page and the one before it have as many as each
+        other, and fewer than that."""
+        if 0 < records < self._step and page.document.inherited.get(COUNT) == records:
+            into.skipped[self._name] = None
+            page.note(
+                f"{self._name}: a page has {records} records and the next one begins {self._step} further on: are those between left out?"
+            )
 
     def ends(self, page: PageContent, marks: Sequence[int]) -> bool:
         """Whether the pages that the rule counts end here: this one is empty, or has the same as the one before it."""

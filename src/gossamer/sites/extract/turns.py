@@ -21,6 +21,8 @@ NAME = "turn"
 TURN = re.compile(r"(?<![{$])\{turn(?:\*([0-9]{1,9}))?(?:\+([0-9]{1,9}))?\}(?!\})")
 MARK = "=page"
 """What a page inherits from the page before it: the numbers of what that one has. No {name} is written like this."""
+COUNT = "=records"
+"""And how many records that one has."""
 BODY = ("url", "headers", "cookies", "form", "json_", "body")
 
 
@@ -33,6 +35,14 @@ def begins_with_one(follow: Follow) -> bool:
     """Whether a rule asks for page 1 first, which may be the page that it starts from."""
     found = [one.groups() for key in BODY for text in _texts(getattr(follow, key)) for one in TURN.finditer(text)]
     return bool(found) and all(int(times or 1) == 1 and not int(plus or 0) for times, plus in found)
+
+
+def step(follow: Follow) -> int:
+    """How many records a page has by what a rule counts: {turn*20} is for pages of twenty. 0: it does not say."""
+    return max(
+        (int(one[1]) for key in BODY for text in _texts(getattr(follow, key)) for one in TURN.finditer(text) if one[1]),
+        default=0,
+    )
 
 
 def _has_turn(data: Any) -> bool:
