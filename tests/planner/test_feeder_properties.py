@@ -27,12 +27,10 @@ class LaneKind(NamedTuple):
 
 
 class Lanes:
-    """What the feeder asks of a frontier, of lanes that are mere numbers."""
+    """What the feeder asks of a frontier, of lanes that are mere numbers; each is on one of the partitions."""
 
-    partitions = 1
-
-    def __init__(self, kinds: Sequence[LaneKind], limit: int) -> None:
-        self.kinds, self.limit = kinds, limit
+    def __init__(self, kinds: Sequence[LaneKind], limit: int, partitions: int = 1) -> None:
+        self.kinds, self.limit, self.partitions = kinds, limit, partitions
         self.due = [0] * len(kinds)
         self.queued = [0] * len(kinds)
         self.fetched: list[list[int]] = [[] for _ in kinds]
@@ -41,6 +39,7 @@ class Lanes:
         return [
             DueLane(f"s{n}.page", 1.0, kind.weight, "", self.due[n], self.queued[n])
             for n, kind in enumerate(self.kinds)
+            if n % self.partitions == partition
         ]
 
     def feed(
@@ -92,6 +91,21 @@ def test_the_limit_holds_and_who_is_served_and_has_due_pages_goes_on(
             waited[n] = waited[n] + 1 if hungry else 0
             # The lightest of six has a part of 1 in 61; with rooms of at least one page it waits no longer than that.
             assert waited[n] <= 61, f"lane {n} got nothing for {waited[n]} cycles: {lanes.queued} of {limit} are queued"
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@given(kinds=KINDS, limit=st.integers(1, 6), partitions=st.integers(2, 9))
+def test_a_limit_near_the_number_of_partitions_holds_and_everybody_has_a_turn(
+    policy: str, kinds: list[LaneKind], limit: int, partitions: int
+) -> None:
+    kinds = [kind._replace(due=kind.due + 1, taken=kind.taken + 1) for kind in kinds]
+    lanes = Lanes(kinds, limit, partitions)
+    feeder = Feeder(cast(Frontier, lanes), limit, POLICIES[policy])
+    for cycle in range(CYCLES + 61):
+        lanes.work(cycle)
+        feeder.feed(1)
+        assert sum(lanes.queued) <= limit
+    assert all(map(sum, lanes.fetched)), f"{lanes.fetched} with {limit} places on {partitions} partitions"
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))

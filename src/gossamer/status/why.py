@@ -8,7 +8,18 @@ from datetime import UTC, datetime
 from gossamer.errors import UnknownDeadLetter, UnknownLane
 from gossamer.frontier.snapshot import line
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import DeadLetter, PageEvent, PageInfo, PageState, RecordPolicy, Request, RequestPlace
+from gossamer.model import (
+    DeadLetter,
+    GroupCounts,
+    LaneCounts,
+    PageEvent,
+    PageInfo,
+    PageState,
+    RecordPolicy,
+    Request,
+    RequestPlace,
+)
+from gossamer.model.reply import Counts
 from gossamer.status.dead import dead_id
 from gossamer.status.overview import WORKERS_READ, is_alive
 
@@ -43,11 +54,26 @@ def reasons(frontier: ValkeyFrontier, lane: str, request: Request) -> Iterator[s
         return
     rules = line.lane_policy_from(line.lane_policy(counts.lane_policies[lane])).records
     yield from _became(frontier, lane, request, rules or RecordPolicy(), counts.now)
+    yield from _obstacles(frontier, counts, group, here, request.host)
+
+
+def obstacles(frontier: ValkeyFrontier, lane: str, host: str) -> Iterator[str]:
+    """What keeps any page of a lane and a host from being fetched now."""
+    site = lane.rpartition(".")[0]
+    counts = frontier.counts(site)
+    here = next(row for row in counts.lanes if row.lane == lane)
+    yield from _obstacles(frontier, counts, counts.groups[0], here, host)
+
+
+def _obstacles(
+    frontier: ValkeyFrontier, counts: Counts, group: GroupCounts, here: LaneCounts, host: str
+) -> Iterator[str]:
+    site = group.group
     if group.paused:
         yield f"the site is paused: {group.paused}"
     if here.paused:
         yield f"the layer is paused: {here.paused}"
-    yield from _host(frontier, request.host, counts.now)
+    yield from _host(frontier, host, counts.now)
     workers = frontier.workers(WORKERS_READ)
     if not any(is_alive(worker, counts.now) and (not worker.groups or site in worker.groups) for worker in workers):
         yield "no worker serves the site now"
@@ -143,6 +169,11 @@ def _fed(frontier: ValkeyFrontier, page: PageInfo, now: float) -> Iterator[str]:
                     f"{share.share:,}: {share.taken:,} pages were queued, {share.left:,} that are due are left"
                 )
                 return
+
+
+def dead_letter_of(frontier: ValkeyFrontier, lane: str, host: str, fingerprint: int) -> DeadLetter | None:
+    """The last dead letter of a page, if it is among the newest."""
+    return _letter(frontier, frontier.locate(lane, host, fingerprint, dead_since=NEWEST))
 
 
 def _letter(frontier: ValkeyFrontier, place: RequestPlace) -> DeadLetter | None:

@@ -7,9 +7,10 @@ import json
 import pytest
 from tests.support.command import Command
 
-from gossamer.engine.page.payload import pack
+from gossamer.engine.page.payload import pack, unpack
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Ending, PageVisit, Settlement, Token
+from gossamer.model.page import PageRequest
 from gossamer.registry import Registry
 from gossamer.sites.compile import compile_site
 from gossamer.sites.file.load import load_text
@@ -120,6 +121,44 @@ def test_whether_a_link_counts(
     told = [word for word in command("page", "why", URL).out.splitlines() if " since " in word]
     assert len(told) == 1
     assert says in told[0], told
+
+
+def test_a_page_that_is_asked_for_is_fetched_with_what_led_to_it(command: Command, frontier: ValkeyFrontier) -> None:
+    """As its record or dead letter has it: a row would lose what comes from the page that leads there."""
+    text = SITE.replace("fields: {title: h1}", "fields: {title: h1, board: {from: parent.board}}")
+    text = text.replace(
+        "follow: [{css: a, to: thread}]", "fields: {board: h1}, follow: [{css: a, to: thread, pass: board}]"
+    )
+    text += "  post: {match: ^/p/, fields: {title: h1, board: {from: parent.board}}}\n"
+    Registry(frontier).push(text, "forum", who="me")
+    [site] = load_text(text)
+    compiled = compile_site(site)
+    frontier.define("forum", compiled.lanes())
+    post = URL.replace("/t/", "/p/")
+    for url in (URL, post):
+        said = command("page", "fetch", url, "--without-parent")
+        assert "it waits: no worker serves the site now" in said.err
+        assert f"takes board from the page that leads to {url}" in command("page", "fetch", url, code=2).err
+
+    def taken() -> list[PageRequest]:
+        """What a worker gets, which it cannot read."""
+        token = Token.fresh()
+        leases = frontier.exchange(token, want=9).leases
+        ends = [Settlement(x, Ending.FAILED, reason="lack", detail="no title") for x in leases]
+        frontier.exchange(token.next(), settle=ends)
+        return [unpack(lease) for lease in leases]
+
+    assert sorted(page.url for page in taken()) == [post, URL]
+    for url, layer in ((URL + "1", "thread"), (post + "1", "post")):
+        link = compiled.link(url, layer)._replace(inherited={"board": "books"}, priority=3)
+        frontier.add([pack(link, f"forum.{layer}")])
+        assert [page.inherited for page in taken()] == [{"board": "books"}]
+        frontier.pause(group="forum", reason="holidays")
+        told = command("page", "fetch", url, "--json").json
+        assert (told["lane"], told["waits"]) == (f"forum.{layer}", ["the site is paused: holidays"])
+        frontier.resume(group="forum")
+        [page] = taken()
+        assert (page.url, page.inherited, page.always) == (url, {"board": "books"}, True)
 
 
 def test_misuse_is_named(command: Command, frontier: ValkeyFrontier) -> None:

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from gossamer.cli import options, output
-from gossamer.cli.options import argument, option
+from gossamer.cli.options import argument, flag, option
 from gossamer.cli.progress import duration
 from gossamer.cli.timestamp import moment, when
-from gossamer.engine.page.payload import pack
+from gossamer.engine.page.payload import pack, unpack
 from gossamer.errors import DecodingError, EncodingError, SiteError, UnknownLane
 from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, PageInfo, PageState, Request
-from gossamer.model.page import PageRequest
+from gossamer.model.page import NOTHING, PageRequest
 from gossamer.registry import KIND, Registry
 from gossamer.sites.compile import CompiledSite, compile_site
 from gossamer.sites.file.environment import variables
 from gossamer.sites.file.load import survey_texts
 from gossamer.sites.plan import AGAIN
-from gossamer.status.why import reasons
+from gossamer.status.why import dead_letter_of, obstacles, reasons
 
 app = options.Noun("Single pages: their records, and when they are due.")
 Url = Annotated[str, argument("URL", "The address of the page.")]
 FIRST = 2**31 - 1
-"""Before whatever has a priority."""
+"""Before whatever has a priority. Page records know it: a page goes ahead once."""
 STATES = tuple(state.value for state in PageState if state is not PageState.FETCHING)
 
 
@@ -39,6 +39,8 @@ class Place(NamedTuple):
     layer: str
     fingerprint: int
     request: Request
+    parents: tuple[str, ...] = ()
+    """The fields that the layer takes from the page that leads to one of its own."""
 
     @property
     def lane(self) -> str:
@@ -106,26 +108,43 @@ def why(
 def fetch(
     page_url: Url,
     site: Annotated[str, option("--site", "NAME", "As a page of this site, where several match.")] = "",
+    without_parent: Annotated[
+        bool,
+        flag(
+            "--without-parent",
+            "Also where fields come from the page that leads to it, and that is not known: they stay empty.",
+        ),
+    ] = False,
     json: options.Json = False,
     where: options.Where = options.HERE,
 ) -> None:
     """Fetch a page now, whether it was seen or not, ahead of what is queued in its layer.
 
-    A worker that serves the site fetches it with its next call, politely as always, and reads and stores it as any page of the layer.
+    A worker that serves the site fetches it with its next call, politely as always, and reads and stores it as any page of the layer. The
+    request is the one of its page record or dead letter, if there is one. Says what keeps it waiting, if anything does.
     """
     with where.find() as frontier:
         places = _places(frontier, page_url, site)
         if len(places) > 1:
             raise typer.BadParameter(f"{', '.join(place.lane for place in places)} match; name one with --site")
         [place] = places
-        [outcome] = frontier.add([place.request._replace(dont_filter=True, priority=FIRST)])[0]
+        request = _kept_request(frontier, place)
+        if request is None and place.parents and not without_parent:
+            raise SiteError(
+                f"{place.lane} takes {', '.join(place.parents)} from the page that leads to {page_url}, and nothing is known of that: a row "
+                "would lose what it has there. Fetch it all the same with --without-parent, or keep page_records in the layer."
+            )
+        request = (request or place.request)._replace(dont_filter=True, priority=FIRST)
+        [outcome] = frontier.add([request])[0]
         if outcome is not AddOutcome.ADDED:
             raise UnknownLane(
                 f"{place.lane} does not take it ({outcome.value}): {'; '.join(reasons(frontier, place.lane, place.request))}."
             )
-    output.write_answer(
-        json, {"lane": place.lane, "url": page_url}, f"{page_url} is queued in {place.lane}, ahead of the rest"
-    )
+        waits = list(obstacles(frontier, place.lane, request.host))
+    said = f"{page_url} is queued in {place.lane}, ahead of the rest"
+    output.write_answer(json, {"lane": place.lane, "url": page_url, "waits": waits}, said)
+    for why in waits if not json else ():
+        output.write_notice(f"it waits: {why}")
 
 
 @app.command("list")
@@ -165,6 +184,26 @@ def list_(
     )
 
 
+def _kept_request(frontier: ValkeyFrontier, place: Place) -> Request | None:
+    """The request that led to a page before, with all that it inherits, as its record or its last dead letter has it."""
+    try:
+        [kept] = frontier.page_records(place.lane, [place.fingerprint])
+        letter = None if kept else dead_letter_of(frontier, place.lane, place.request.host, place.fingerprint)
+        stored = kept or letter
+        # Whose task it was has been told what became of it.
+        return pack(unpack(stored)._replace(always=True, task=NOTHING), place.lane) if stored else None
+    except (UnknownLane, DecodingError, EncodingError):
+        return None
+
+
+def _from_parent(fields: Mapping[str, Any]) -> Iterator[str]:
+    for name, rule in fields.items():
+        if rule.source.partition(".")[0] == "parent":
+            yield name
+        else:
+            yield from (f"{name}.{inner}" for inner in _from_parent(getattr(rule, "fields", None) or {}))
+
+
 def _places(frontier: ValkeyFrontier, url: str, wanted: str) -> list[Place]:
     files = Registry(frontier).files()
     texts = [(frontier.document(KIND, each.info.name).text, each.info.name) for each in files if not each.problem]
@@ -178,7 +217,8 @@ def _places(frontier: ValkeyFrontier, url: str, wanted: str) -> list[Place]:
             if (found := compiled.layer_of(url)) is not None:
                 link = compiled.link(url, found[0])._replace(always=True)
                 request = pack(link, f"{compiled.name}.{link.layer}")
-                places.append(Place(compiled.name, found[0], compiled.fingerprint(found[0], url), request))
+                parents = tuple(_from_parent(one.site.layers[found[0]].fields)) if found[0] in one.site.layers else ()
+                places.append(Place(compiled.name, found[0], compiled.fingerprint(found[0], url), request, parents))
             else:
                 known += _led_to(frontier, compiled, url, lanes)
     places = places or known
@@ -199,7 +239,8 @@ def _led_to(frontier: ValkeyFrontier, compiled: CompiledSite, url: str, lanes: l
         else:
             link = PageRequest(url, layer=layer, fingerprint=compiled.fingerprint(layer, url))
         request = pack(link._replace(always=True), lane)
-        place = Place(site, name, request.fingerprint, request)
+        parents = tuple(_from_parent(compiled.site.layers[layer].fields)) if layer in compiled.site.layers else ()
+        place = Place(site, name, request.fingerprint, request, parents)
         seen, page = _known(frontier, place)
         if seen or page is not None or frontier.locate(lane, request.host, request.fingerprint).state:
             yield place

@@ -7,7 +7,7 @@ from typing import Any
 from gossamer.courier.task.report import CARRIED
 from gossamer.errors import DecodingError
 from gossamer.frontier import codec
-from gossamer.model import Lease, Request, host_of
+from gossamer.model import DeadLetter, Lease, PageInfo, Request, host_of
 from gossamer.model.page import NOTHING, PageRequest
 from gossamer.sites.plan import AGAIN
 
@@ -54,8 +54,8 @@ def pack(request: PageRequest, lane: str, limit: int | None = None) -> Request:
     )
 
 
-def unpack(lease: Lease) -> PageRequest:
-    """The page request of a lease; DecodingError where its payload is none."""
+def unpack(lease: Lease | PageInfo | DeadLetter) -> PageRequest:
+    """The page request of a lease, or of what else the frontier keeps of a page; DecodingError where its payload is none."""
     fields = codec.decode_request(lease.payload)
     meta = fields["meta"]
     url = fields.get("url")

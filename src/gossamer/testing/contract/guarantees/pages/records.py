@@ -233,6 +233,13 @@ class TestRecordsChange:
         crawl.advance(HOUR)
         assert sorted(crawl.finish()) == ["one", "two"]
 
+    def test_a_page_that_somebody_asked_for_goes_ahead_once(self, crawl: Crawl) -> None:
+        recorded(crawl, HOURLY)
+        for name, priority in (("usual", 7), ("asked for", 2**31 - 1)):
+            crawl.frontier.add([crawl.request(name)._replace(dont_filter=True, priority=priority)])
+            assert crawl.finish() == [name]
+        assert [page(crawl, name).priority for name in ("usual", "asked for")] == [7, 0]
+
     def test_without_records_waiting_pages_are_queued(self, crawl: Crawl) -> None:
         recorded(crawl, HOURLY)
         crawl.add("finished", "queued")

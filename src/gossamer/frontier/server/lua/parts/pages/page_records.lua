@@ -9,6 +9,7 @@ do
   local FOUND, SCHEDULED, FINISHED = Page.FOUND, Page.SCHEDULED, Page.FINISHED
   local WRITE_MAX = UNPACK_MAX / 2
   local NO_SIGNATURE = Page.NO_SIGNATURE
+  local BY_HAND = 2147483647 -- The priority of a page that somebody asked for: it goes ahead once, not with every visit.
 
   -- Requests of one place in the queue, in a lane with records (see Enqueue.add). Answers letters, the records to be queued, how many
   -- are duplicates, how many were found and wait for the planner, and where the next record begins.
@@ -129,7 +130,8 @@ do
         -- Queued without a look at the records, or before the lane kept any.
         local v = leases[i]
         decides = true
-        raw = Page.new(S, SCHEDULED, Due.version(S, lane.group), v[LEASE.priority], v[LEASE.host], sub(v[LEASE.record], 10))
+        local priority = v[LEASE.priority]
+        raw = Page.new(S, SCHEDULED, Due.version(S, lane.group), priority < BY_HAND and priority or 0, v[LEASE.host], sub(v[LEASE.record], 10))
       end
       -- Another request for a page that is queued or waits: that one decides.
       if decides or byte(raw) > SCHEDULED then
