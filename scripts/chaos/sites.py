@@ -156,7 +156,7 @@ class Scenario:
         rows = [{"name": name, "base": self.sites.url(host)} for name, host in self.news.items()]
         stand_ins = {"NEWS": json.dumps(rows), "TASKS": self.tasks, "PAGES": json.dumps(str(self.folder / "pages"))}
         stand_ins |= {"DEADPROXY": dead_proxy, "GOODPROXY": self.proxy.url}
-        for file in FILES.glob("*.yaml"):
+        for file in FILES.rglob("*.yaml"):
             text = re.sub(r"\bH(\d)U\b", lambda found: self.sites.url(int(found[1])), file.read_text())
             text = re.sub(r"\bH(\d)\b", lambda found: f'"{self.sites.host(int(found[1]))}"', text)
             for name, value in stand_ins.items():

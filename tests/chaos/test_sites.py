@@ -41,7 +41,7 @@ def test_the_files_use_every_key_that_a_site_file_has_and_a_crawl_can_show() -> 
             for one in value:
                 walk(one)
 
-    for file in FILES.glob("*.yaml"):
+    for file in FILES.rglob("*.yaml"):
         text = file.read_text()
         walk(yaml.safe_load(text))
     for part in (

@@ -28,5 +28,7 @@ def test_modules_are_called_by_nouns() -> None:
 
 
 def test_no_folder_is_crowded() -> None:
-    folders = Counter(path.parent for path in (ROOT / "src").rglob("*") if path.suffix in {".py", ".lua"})
+    kinds = {".py", ".lua", ".yaml"}
+    files = [path for part in ("src", "tests", "scripts") for path in (ROOT / part).rglob("*") if path.suffix in kinds]
+    folders = Counter(path.parent for path in files)
     assert [str(folder) for folder, count in folders.items() if count > MOST] == []
