@@ -50,13 +50,13 @@ def acl(
     no_functions: NoFunctions = False,
     url: options.Url = None,
 ) -> None:
-    """Write a user for the server who can do nothing but crawl.
+    """Write an ACL rule for a user of the server who can only crawl.
 
     A line of an ACL file: all that Gossamer needs for some crawls, and nothing else.
 
-    The line goes to standard output, with the password's SHA-256 only; a password that was made goes to standard error. Add
-    the line to the server's `aclfile` and say ACL LOAD, or put `ACL SETUSER` in place of `user` and say it to every server.
-    Changes nothing and connects to nothing.
+    The line goes to standard output, with the password's SHA-256 only; a password that was made goes to standard error.
+    Add the line to the server's `aclfile` and run ACL LOAD, or replace `user` with `ACL SETUSER` and run it on every
+    server. Changes nothing and connects to nothing.
     """
     settings = options.load_settings(url)
     if not re.fullmatch(r"[^\s\0]+", name):

@@ -15,9 +15,9 @@ _MARKS = {CheckState.GOOD: True, CheckState.DOUBTFUL: None, CheckState.BAD: Fals
 def doctor(json: options.Json = False, where: options.Where = options.HERE) -> None:
     """Check settings, connection and server one by one.
 
-    Each thing that is not well comes with a remedy. A tick is well, ! works but deserves attention, a cross breaks
-    a promise of the frontier: then the exit code is 1. Changes nothing and makes no crawl. The embedded server
-    is started if it does not run but has data.
+    Each problem is shown with its remedy. A tick means that all is well, ! that it works but deserves attention, a
+    cross that a guarantee of the frontier does not hold: then the exit code is 1. Changes nothing and makes no crawl.
+    The embedded server is started if it does not run but has data.
     """
     checks = list(examine(where.settings()))
     bad = [check for check in checks if check.state is CheckState.BAD]

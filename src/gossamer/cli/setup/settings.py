@@ -10,11 +10,12 @@ app = options.Noun()
 
 @app.command()
 def settings(json: options.Json = False, where: options.Where = options.HERE) -> None:
-    """List every setting and its value in force.
+    """List every setting with its present value.
 
-    Also where the value comes from and what it is for. A value comes from the first that has one of: the command
-    line, the environment, the settings of the Scrapy project here, the table [gossamer] of gossamer.toml in the working
-    directory or, if it has none, in the nearest folder up to that of scrapy.cfg, the default. Passwords in URLs are not shown.
+    Also shows where the value comes from and what it is for. A value comes from the first of these that has one: the
+    command line, the environment, the settings of the Scrapy project here, the table [gossamer] of gossamer.toml in the
+    working directory or, if it has none, in the nearest folder up to that of scrapy.cfg, the default. Passwords in URLs
+    are not shown.
     """
     loaded = where.settings()
     rows = [(s.name, s.shown(loaded[s.name]), loaded.source(s.name), s.help) for s in SETTINGS]

@@ -27,7 +27,7 @@ def check(
     param: params.Given = None,
     json: options.Json = False,
 ) -> None:
-    """Tell all mistakes of all files at once, with their places.
+    """Report all mistakes in all files at once, with line and column.
 
     What is doubtful but can be used is a warning. Needs no server and fetches nothing.
     """

@@ -40,9 +40,10 @@ def reconcile(
 ) -> None:
     """Queue stored pages again whose children are missing.
 
-    Of the pages that they lead to, nothing is stored. By the tables: the parent's must have its url, the child's the
-    column parent (`store.LAYER.add`). Without --parent and --child, for all layers of which that is so. What was queued
-    by a former call is not queued again while its layer has work left.
+    A page is queued again if nothing is stored of the pages that it leads to. The tables show that: the parent's must
+    have its url, the child's the column parent (`store.LAYER.add`). Without --parent and --child, this is done for all
+    layers whose tables have them. Pages that an earlier call has queued are not queued again while their layer has work
+    left.
     """
     # Here, not above: these libraries take a moment to load, and other verbs do not need them.
     from gossamer.engine import reconcile as work

@@ -33,11 +33,12 @@ def remove(
 ) -> None:
     """Take a site file out of the crawl.
 
-    Its sites are not served any more. What is queued stays and waits for the file to be pushed again. With --drain it is
-    finished first: no round begins any more, and the file is removed when nothing is left; workers have to run meanwhile.
-    Broken off, its sites stay as they are and begin no rounds, until the command is given again or the file is pushed. With --drop
-    what is queued goes, with dead letters, items, counters, memories and rounds, in small steps: broken off, it is finished by
-    calling it again. `gossamer site rollback` brings the file back in either case.
+    Its sites are not served any more. What is queued stays and waits for the file to be pushed again. With --drain it
+    is finished first: no round begins any more, and the file is removed when nothing is left; workers have to run
+    meanwhile. If this is interrupted, its sites stay as they are and begin no rounds until you give the command again
+    or push the file. With --drop, what is queued is deleted in small steps, with dead letters, items, counters,
+    memories and rounds; if this is interrupted, call it again to finish. `gossamer site rollback` brings the file back
+    in either case.
     """
     if drain and drop:
         raise typer.BadParameter("--drain finishes what is queued and --drop drops it; give one of them")

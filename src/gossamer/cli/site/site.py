@@ -49,9 +49,10 @@ def push(
     """Check site files and keep them in the crawl.
 
     They are for all its workers; those that run serve them within seconds. All files are checked first: if anything is
-    wrong with any of them, nothing is changed; what is doubtful but can be used is a warning. A file that is kept already, word for word, gets no new version. With
-    --param, or where it needs other files, it is kept written out, without its comments. Of two who push one file at the
-    same moment, one wins and the other is told; with --expect, so is one who changed an older version.
+    wrong with any of them, nothing is changed; what is doubtful but can be used is a warning. A file that has not
+    changed gets no new version. With --param, or where it needs other files, it is kept written out, without its
+    comments. If two people push one file at the same moment, one succeeds and the other gets an error. With --expect,
+    so does whoever changed an older version.
     """
     values = params.values(param)
     surveyed = survey(files, values)

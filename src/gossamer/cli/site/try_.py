@@ -45,9 +45,9 @@ def try_(
 ) -> None:
     """Fetch one page and show what the site makes of it.
 
-    Tells layer, fields, links, verdict and time. The page is fetched as a worker does it, with the layer's request
-    options, robots.txt, redirects and hooks; of a site with engine: scrapy, through Scrapy. Nothing is queued or stored.
-    Ends with exit code 1 if the page is not read, or not as it should be.
+    Shows layer, fields, links, verdict and time. The page is fetched as a worker does it, with the layer's request
+    options, robots.txt, redirects and hooks; of a site with engine: scrapy, through Scrapy. Nothing is queued or
+    stored. Ends with exit code 1 if the page is not read, or not as it should be.
     """
     if save and file is None:
         raise typer.BadParameter("--save keeps the case beside the site file; name it with --file")

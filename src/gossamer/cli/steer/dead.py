@@ -71,7 +71,7 @@ def list_(
             ],
         )
     if more:
-        output.write_notice(f"there are more than {limit:,}; --limit shows them")
+        output.write_notice(f"there are more; --limit shows more than {limit:,}")
 
 
 @app.command()
@@ -119,7 +119,7 @@ def replay(
     json: options.Json = False,
     where: options.Where = options.HERE,
 ) -> None:
-    """Queue dead letters again, with their attempts and Scrapy's retries forgiven.
+    """Queue dead letters again, with attempts and Scrapy's retries reset.
 
     A request that Scrapy's RetryMiddleware has given up has all its retries again, and the priority it had before them. Their lane must exist, and what was stored must be a request: a bad task is not. Exit code 1 if some could not be
     queued; they stay.
@@ -149,7 +149,7 @@ def drop(
     json: options.Json = False,
     where: options.Where = options.HERE,
 ) -> None:
-    """Let dead letters go for good."""
+    """Delete dead letters for good."""
     with where.find() as frontier:
         chosen = _chosen(frontier, ids, every, group, reason, lane)
         if chosen:

@@ -70,12 +70,12 @@ def resume(group: Name, where: options.Where = options.HERE) -> None:
 def drop(
     group: Name, yes: options.Yes = False, json: options.Json = False, where: options.Where = options.HERE
 ) -> None:
-    """Take a group away with all that is kept of it.
+    """Remove a group and everything that is kept of it.
 
     Its queues, dead letters, items, counters, seen memories, rounds and policy go, in small steps; what its producers
-    pushed and no worker has taken stays. Pages in progress end first, so workers should run or their leases
-    expire meanwhile. Broken off, it is finished by calling it again. A site stays in the crawl: `gossamer round new` crawls it from its
-    beginning, `gossamer site remove --drop` takes it out.
+    pushed and no worker has taken stays. Pages in progress end first, so workers should run or their leases expire
+    meanwhile. If it is interrupted, call it again to finish. A site stays in the crawl: `gossamer round new` crawls it
+    from its beginning, `gossamer site remove --drop` takes it out.
     """
     with where.find() as frontier:
         [row] = counts_of(frontier, group).groups

@@ -23,7 +23,7 @@ from gossamer.model.policy import NAME
 from gossamer.registry import Registry
 from gossamer.status.overview import counts_of
 
-app = options.Noun("Items: followed, or written to files.")
+app = options.Noun("Items: follow them, or write them to files.")
 LOOK_SECONDS = 0.5
 Name = Annotated[str, argument("GROUP", "Whose items.")]
 Row = tuple[str, int, bytes]
@@ -67,8 +67,8 @@ def export(
     """Write the items that wait to a file, and acknowledge them.
 
     Begins where this consumer stopped and ends where the items do. JSON lines and CSV are added to FILE, Parquet is
-    written anew with what it had. Killed at any moment and called again with the same file, every item is in it
-    once. Items that all consumers have kept are trimmed, which lets a group go on that was paused as items_full.
+    rewritten with the items it had. Killed at any moment and called again with the same file, every item is in it once.
+    Items that all consumers have kept are trimmed, which lets a group go on that was paused as items_full.
     """
     found = form or SUFFIXES.get(file.suffix.lower())
     if found is None:
@@ -127,10 +127,10 @@ def forget(
     yes: options.Yes = False,
     where: options.Where = options.HERE,
 ) -> None:
-    """Wait no longer for a consumer.
+    """Stop keeping items for a consumer.
 
-    What all others have kept is removed then. If there is no other, the items stay, and those of every later round with them, until
-    an export takes them: --drop removes them instead.
+    Items that all other consumers have kept are then removed. If there is no other consumer, the items stay, and so do
+    those of every later round, until an export takes them: --drop removes them instead.
     """
     with where.find() as frontier:
         counts_of(frontier, group)

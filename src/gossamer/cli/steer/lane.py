@@ -115,11 +115,11 @@ def set_(
 
 @app.command()
 def drop(lane: Name, yes: options.Yes = False, json: options.Json = False, where: options.Where = options.HERE) -> None:
-    """Empty a lane and take it away.
+    """Empty a lane and remove it.
 
-    In small steps. Pages in progress end first, so workers should run or their leases expire meanwhile. Broken off,
-    it is finished by calling it again. What is queued in it is no longer seen; what was fetched stays seen by lanes with the
-    same seen policy.
+    In small steps. Pages in progress end first, so workers should run or their leases expire meanwhile. If it is
+    interrupted, call it again to finish. What is queued in it is no longer seen; what was fetched stays seen by lanes
+    with the same seen policy.
     """
     with where.find() as frontier:
         counts = frontier.counts(lane.rpartition(".")[0])

@@ -88,8 +88,8 @@ def why(
 ) -> None:
     """Say why a page was fetched or was not, and what it waits for.
 
-    Looks at everything that may keep a page from being fetched: whether anything led to it, what became of it, whether it became a dead
-    letter, and whether its site, its layer or its host is paused, blocked or served by nobody.
+    Looks at everything that may keep a page from being fetched: whether anything led to it, what became of it, whether
+    it became a dead letter, and whether its site, its layer or its host is paused, blocked or not served by any worker.
     """
     with where.find() as frontier:
         found = [

@@ -17,14 +17,14 @@ from gossamer.frontier.snapshot.line import fingerprint_text
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.status.overview import counts_of
 
-app = options.Noun("What a crawl remembers to have queued before.")
+app = options.Noun("The memory of what a crawl has queued before.")
 Spider = Annotated[str, argument("SPIDER", "The spider's name.")]
 _FINGERPRINT = re.compile(r"(?:0x)?([0-9a-fA-F]{1,16})")
 
 
 @app.command()
 def stats(group: options.Group = "", json: options.Json = False, where: options.Where = options.HERE) -> None:
-    """Show how much each memory knows and takes.
+    """Show how many pages each memory knows, and its size.
 
     A memory belongs to a group and a policy; lanes with the same policy share one. A bloom filter counts what it took
     in; bytes are estimated from a sample.

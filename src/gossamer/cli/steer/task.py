@@ -25,7 +25,7 @@ app.command()(feed)
 
 @app.command("list")
 def list_(group: options.Group = "", json: options.Json = False, where: options.Where = options.HERE) -> None:
-    """List the keys that feed groups, how many tasks wait there, and in what time they are done at the present pace."""
+    """List the keys that feed groups, how many tasks wait there, and how long they take at the present pace."""
     with where.find() as frontier:
         queues = task_queues(frontier, frontier.counts(group))
     if json:

@@ -53,14 +53,14 @@ def list_(json: options.Json = False, where: options.Where = options.HERE) -> No
 def drain(workers: Names, where: options.Where = options.HERE) -> None:
     """Ask workers to take nothing more.
 
-    They finish what they hold and end, with exit code 0. `gossamer worker undrain` takes it back until then.
+    They finish what they hold and end, with exit code 0. Until they have ended, `gossamer worker undrain` cancels this.
     """
     _drain(workers, True, where)
 
 
 @app.command()
 def undrain(workers: Names, where: options.Where = options.HERE) -> None:
-    """Let workers take work again that were asked to drain and still finish what they hold."""
+    """Let draining workers take work again."""
     _drain(workers, False, where)
 
 

@@ -29,7 +29,7 @@ class FileOrSource(typer.core.TyperGroup):
         return super().parse_args(ctx, args)
 
 
-app = options.Noun("Bring in what `gossamer export` wrote, or another tool holds.")
+app = options.Noun("Import what `gossamer export` wrote, or the data of another tool.")
 app.info.cls = FileOrSource
 app.command("scrapy-redis")(scrapy_redis)
 app.command("requests-seen")(requests_seen)
@@ -61,8 +61,9 @@ def import_(
 ) -> None:
     """Restore a crawl from a file of JSON lines; the word `file` may be left out.
 
-    On any server and with any number of partitions. A crawl that does not exist is made, by the name in the file
-    unless another is given. May be repeated after it broke off: what was restored is not restored again. Another export of a crawl whose state is there is refused, unless --again is given.
+    On any server and with any number of partitions. A crawl that does not exist is made, by the name in the file unless
+    another is given. If it is interrupted, run it again: what was restored is not restored again. Another export of a
+    crawl that is already there is refused, unless --again is given.
     """
     with open_input(file) as (stream, size, called):
         source = SnapshotFile(called, stream)

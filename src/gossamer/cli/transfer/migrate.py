@@ -13,12 +13,12 @@ from gossamer.cli.options import argument, flag
 from gossamer.errors import PolicyError
 from gossamer.migrate.scrapy_redis import RULES, Finding, FindingVerdict, Project, ScanReport, scan
 
-app = options.Noun("Projects that are written for another tool.")
+app = options.Noun("Move projects that were written for another tool.")
 
 
 @app.callback()
 def _migrate() -> None:
-    """Projects that are written for another tool."""
+    """Move projects that were written for another tool."""
 
 
 @app.command("scrapy-redis")
@@ -31,12 +31,12 @@ def scrapy_redis(
     every: Annotated[bool, flag("--all", "Also list each place that moves as it is, instead of their number.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Say what a scrapy-redis project needs to run on Gossamer, and rewrite it.
+    """Report what a scrapy-redis project needs to run on Gossamer, and rewrite it.
 
-    Reads the project's Python files, and scripts and requirements beside them; runs none of it. Each place is one that
-    moves as it is, one that differs (nothing has to be done), or one that you have to decide about, with what to do. With
-    --write, imports and paths in settings name gossamer.scrapy_redis; nothing else in a file changes, and other files, .git,
-    virtual environments and vendored code are never written. Exit code 0 if nothing is to be decided, 1 if something is.
+    Reads the project's Python files, and scripts and requirements beside them; runs none of it. Each place either moves
+    as it is, differs (you need do nothing), or needs your decision, with what to do. With --write, imports and paths in
+    settings name gossamer.scrapy_redis; nothing else in a file changes, and other files, .git, virtual environments and
+    vendored code are never written. Exit code 0 if nothing is to be decided, 1 if something is.
     """
     project = Project(path)
     report = scan(project.read())

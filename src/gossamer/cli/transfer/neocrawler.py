@@ -49,10 +49,10 @@ def neocrawler(
     used is left out. Everything that is left out, or means something else now, is reported, field by field, and stands as a
     comment in the file. Needs no server of its own.
 
-    With --state, the URLs of an instance go to the layers that their rules became: what waits is queued, what was finished
-    becomes a page record or is remembered as seen, with its times, and what failed is a dead letter. The instance is only read: stop
-    it first, so that nothing changes meanwhile. URLs without a place are listed with the reason; the exit code is 1
-    then. May be repeated after it broke off.
+    With --state, the URLs of an instance go to the layers that their rules became: what waits is queued, what was
+    finished becomes a page record or is remembered as seen, with its times, and what failed is a dead letter. The
+    instance is only read: stop it first, so that nothing changes meanwhile. URLs without a place are listed with the
+    reason; the exit code is 1 then. If it is interrupted, run it again.
     """
     if state:
         if not names_instance(rules):

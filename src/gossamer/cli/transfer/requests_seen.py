@@ -25,8 +25,8 @@ def requests_seen(
 ) -> None:
     """Teach a spider's seen filter what a JOBDIR has seen.
 
-    For plain Scrapy with a DUPEFILTER_CLASS of gossamer.scrapy.dupefilter. The file is only read, and may be read again:
-    what is known stays known. Sizes and windows are those of the settings GOSSAMER_SEEN_…, as the spider has them.
+    For plain Scrapy with a DUPEFILTER_CLASS of gossamer.scrapy.dupefilter. The file is only read, and may be read
+    again: what is known stays known. Sizes and windows come from the settings GOSSAMER_SEEN_… of the spider.
     """
     with open_input(file) as (stream, size, called):
         source = RequestsSeen(stream, called)

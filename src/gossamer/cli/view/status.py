@@ -29,8 +29,9 @@ def status(
 ) -> None:
     """Show a crawl at a glance: server, groups, lanes, workers.
 
-    Workers that have ended or fell silent are left out. Of sites, also what waits and is in progress at each depth. Costs the same whatever is queued; nothing is scanned. Hosts
-    may be many, so only those asked for are shown, and those that are blocked longest.
+    Workers that have ended or fell silent are left out. For sites, it also shows what waits and is in progress at each
+    depth. It costs the same however much is queued; nothing is scanned. There may be many hosts, so it shows only those
+    you name, and those that are blocked longest.
     """
     with where.find() as frontier:
         view = reading.overview(frontier, group)

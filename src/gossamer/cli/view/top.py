@@ -35,8 +35,8 @@ def top(
 ) -> None:
     """Watch a crawl as it goes: lanes, groups, workers, rates.
 
-    On a terminal a screen that renews itself; q or Ctrl-C ends it. Elsewhere, and with --json, a line every few
-    seconds. Looking costs the frontier the same whatever is queued.
+    On a terminal this is a screen that refreshes itself; q or Ctrl-C ends it. Elsewhere, and with --json, it writes a
+    line every few seconds. A look costs the frontier the same however much is queued.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     drawn = sys.stdout.isatty() and not json
