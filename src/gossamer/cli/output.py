@@ -49,7 +49,7 @@ def write_line(text: str) -> None:
 
 
 def write_wrapped(text: str, hanging: int = 4) -> None:
-    """Write one line; on a terminal that is narrower, several, the next ones with so many blanks before them, and no word divided."""
+    """Write one line. On a narrower terminal it is broken between words, and the next lines are indented by `hanging`."""
     if not sys.stdout.isatty():
         write_line(text)
         return

@@ -57,13 +57,13 @@ def findings(outcome: DemoOutcome) -> list[DemoCheck]:
         _same("pages crawled", outcome.pages, answered[200]),
         _same("redirects followed", outcome.redirects, answered[302]),
         _same("pages that are missing (404)", outcome.missing, answered[404]),
-        _equal("requests that nobody expected", 0, len(set(visits) - known)),
+        _equal("unexpected requests", 0, len(set(visits) - known)),
         DemoCheck(
             "of all these fetched exactly once", f"≥ {_n(len(known) - bound)}", _n(once), once >= len(known) - bound
         ),
         DemoCheck("fetched again because of the kill", f"≤ {_n(bound)}", _n(again), again <= bound),
         DemoCheck("in progress in the killed worker", "", "none was killed" if held is None else _n(held), None),
-        _equal("told to come later (429, 503), came", len(later), sum(answered[200][url] > 0 for url in later)),
+        _equal("retried after 429 or 503", len(later), sum(answered[200][url] > 0 for url in later)),
         _equal("items, one per post or comment", posts.total(), items.total()),
         _equal("items lost", 0, (posts - items).total()),
         _equal("items doubled or unknown", 0, (items - posts).total()),

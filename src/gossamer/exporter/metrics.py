@@ -44,7 +44,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "gossamer_tasks_drain_seconds",
         GAUGE,
-        "In what time these tasks are done at the pace of the last minutes; +Inf: there are some, and nobody does any.",
+        "Seconds in which these tasks are done at the pace of the last minutes; +Inf: there are some, and no worker takes any.",
         _GROUP,
     ),
     Metric(

@@ -13,9 +13,9 @@ from gossamer.planner.schedules import SPIDER, PlannedGroup
 
 
 class Decision(NamedTuple):
-    """What to do for a group now. `round` is the present one. `tasks`: push what it begins with, since whoever began it did not. `over`:
-    note that it has ended, as workers of spiders do only when they end themselves; where it has not, since tasks wait, go on with
-    the rest. `late`: note that it runs longer than it may."""
+    """What to do for a group now. `round` is the present one. `tasks`: push what it begins with, since the client that
+    began it did not. `over`: note that it has ended, as workers of spiders do only when they end themselves; where it
+    has not, since tasks wait, go on with the rest. `late`: note that it runs longer than it may."""
 
     group: str
     round: int
@@ -64,7 +64,7 @@ class Decider:
         return found
 
     def _decide(self, group: PlannedGroup, state: GroupState, now: float, behind: float) -> Decision | None:
-        """`now` is the group's time, so many seconds `behind` that of the planner."""
+        """`now` is the group's time, `behind` seconds behind that of the planner."""
         last, paused, name = last_round(state, now), is_paused(state), group.group
         runs = group.kind == SPIDER and state.closed is None
         tasks = runs and group.tasks is not None and state.began is not None and not state.tasks

@@ -5,9 +5,10 @@ The room is what may be queued less what is. A lane's rate is its part of its si
 leader, and no two of them, ever queue more than the limit. Where the limit is smaller than the number of partitions, those with due
 pages have its places in turn.
 
-A lane that nobody serves would take its share in every cycle and give nothing back, until all the room is its own. So a lane from which
-nothing was taken since the last cycle has at most half of what the others leave. One that was served, took all of the room and is served
-no more holds what it has: a part of the room is kept for lanes that have nothing queued when there is no other.
+A lane that no worker serves would take its share in every cycle and give nothing back, until it had all the room. So a
+lane from which nothing was taken since the last cycle has at most half of what the others leave. One that was served,
+took all of the room and is served no more holds what it has: a part of the room is kept for lanes that have nothing
+queued when there is no other.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from gossamer.planner.policy.shares import Claim, Policy, Share, rated_shares, w
 POLICIES: Mapping[str, Policy] = {"weights": weighted_shares, "neocrawler": rated_shares}
 MILLION = 1_000_000
 KEPT = 32
-"""One place of so many is kept for lanes that have nothing queued while others hold the rest."""
+"""One place in this many is kept for lanes that have nothing queued while others hold the rest."""
 
 
 def rates(lanes: Sequence[DueLane]) -> dict[str, Fraction]:

@@ -18,7 +18,7 @@ from gossamer.planner.policy.rounds import Action, LastRound, RoundDecision, dec
 from gossamer.planner.schedules import PlannedGroup
 
 MOST = 10_000
-"""So many events of one group are told at most."""
+"""The most events of one group that are listed."""
 
 
 class Event(NamedTuple):
@@ -48,7 +48,7 @@ def next_decision(group: PlannedGroup, state: GroupState, now: float) -> RoundDe
 def forecast(
     state: PlanState, planned: Mapping[str, PlannedGroup], durations: Mapping[str, float], seconds: float
 ) -> list[Event]:
-    """The rounds that begin in the next so many seconds, of all groups, in their order."""
+    """The rounds that begin in the next `seconds`, of all groups, in their order."""
     found = [
         islice(_events(group, here, durations.get(name, 0.0), (now := state.time_of(here)), now + seconds), MOST)
         for name, group in sorted(planned.items())

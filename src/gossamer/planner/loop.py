@@ -82,7 +82,7 @@ class Planner:
         return Feeder(self._frontier, self._limit, self._policy, self._keep_leading)
 
     def cycle(self) -> Cycle:
-        """Lead if nobody else does, and do what is to be done now. Raises `FrontierUnavailable` if the server cannot be reached."""
+        """Lead if no other planner does, and do what is due now. Raises `FrontierUnavailable` if the server cannot be reached."""
         leader = self._lead()
         if not leader.granted:
             return Cycle(leader)
@@ -264,7 +264,8 @@ class Planner:
 def run(
     planner: Planner, every: float, wait: Callable[[float], bool], clock: Callable[[], float] = time.monotonic
 ) -> None:
-    """Run cycles, one begins `every` so many seconds, until `wait` says that it is over: it waits for so long, or until then."""
+    """Run a cycle `every` so often, in seconds, until `wait` returns True. `wait` waits for the given seconds, or until
+    the end."""
     away = False
     while True:
         began = clock()

@@ -19,7 +19,7 @@ from gossamer.sites.format import SiteSpec
 from gossamer.sites.plan import AGAIN, LISTINGS, DepthRow, LayerGraph, by_depth
 
 RECENT = 5
-"""By so many rounds it is judged how long they take."""
+"""The number of past rounds from which the length of the next is estimated."""
 
 
 class PlannedRound(NamedTuple):
@@ -86,7 +86,7 @@ def task_source(group: PlannedGroup) -> str:
 
 
 def coming(frontier: Frontier, seconds: float) -> tuple[PlanState, list[Event], Mapping[str, PlannedGroup]]:
-    """The rounds that begin in the next so many seconds, and all that is planned."""
+    """The rounds that begin in the next `seconds`, and all that is planned."""
     state = frontier.plan_state()
     schedules = Schedules(frontier)
     schedules.update(state.documents)

@@ -23,8 +23,8 @@ MOST_ROWS = 1_000_000
 
 
 class RoundTasks:
-    """`grant` says which files and databases may be read: whoever can write to the server can name one. `store_url` is the database of
-    queries that name none."""
+    """`grant` says which files and databases may be read: anyone who can write to the server can name one. `store_url`
+    is the database of queries that name none."""
 
     def __init__(self, function_client: FunctionClient, grant: Grant, store_url: str = "") -> None:
         self._function_client, self._grant, self._store_url = function_client, grant, store_url

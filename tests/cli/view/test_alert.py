@@ -48,7 +48,7 @@ def test_rules_are_pushed_alerts_listed_and_silenced(
     assert "nosuch: there is no such rule" in command("alert", "silence", "nosuch", code=2).err
     assert "there is no silence" in command("alert", "silence", "paused", "--end", code=2).err
     alert = {one["rule"]: one for one in command("alert", "list", "--json").json["alerts"]}["paused"]
-    assert (alert["silenced"], alert["told"]) == (None, False)
+    assert (alert["silenced"], alert["sent"]) == (None, False)
     command("alert", "remove")
     assert "no alert rules of its own" in command("alert", "remove", code=2).err
 

@@ -106,7 +106,7 @@ def test_one_address_is_enough_to_hear_of_a_late_round_and_of_its_end(valkey_ser
         assert view.watched
         assert view.look is not None
         assert (view.look.leader, view.look.webhook) == ("one", f"{here.site.url}/***")
-        assert [(x.rule, x.subject, x.state, x.told) for x in view.alerts if x.rule == "late_round"] == [
+        assert [(x.rule, x.subject, x.state, x.sent) for x in view.alerts if x.rule == "late_round"] == [
             ("late_round", name, "firing", True) for name in "ab"
         ]
         crawl.fetch("a")

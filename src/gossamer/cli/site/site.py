@@ -29,7 +29,7 @@ from gossamer.sites.file.load import sound, survey
 
 app = options.Noun("The site files of a crawl, with their versions.")
 LATELY = 86400.0
-"""Seconds for which somebody who pushes over another's version is told of it."""
+"""Seconds for which a push over another person's version gets a notice."""
 
 app.command()(check)
 app.command("try")(try_)
@@ -52,7 +52,7 @@ def push(
     wrong with any of them, nothing is changed; what is doubtful but can be used is a warning. A file that has not
     changed gets no new version. With --param, or where it needs other files, it is kept written out, without its
     comments. If two people push one file at the same moment, one succeeds and the other gets an error. With --expect,
-    so does whoever changed an older version.
+    so does a push of a file made from an older version.
     """
     values = params.values(param)
     surveyed = survey(files, values)

@@ -29,7 +29,7 @@ class FileOrSource(typer.core.TyperGroup):
         return super().parse_args(ctx, args)
 
 
-app = options.Noun("Import what `gossamer export` wrote, or the data of another tool.")
+app = options.Noun("Import what `gossamer export` wrote, or another tool's data.")
 app.info.cls = FileOrSource
 app.command("scrapy-redis")(scrapy_redis)
 app.command("requests-seen")(requests_seen)

@@ -66,7 +66,7 @@ def list_(
         return
     output.write_notice(_watch_text(view))
     output.write_table(
-        ("alert", "severity", "state", "subject", "since", "told", "silenced until", "text"),
+        ("alert", "severity", "state", "subject", "since", "sent", "silenced until", "text"),
         [
             (
                 x.rule,
@@ -74,7 +74,7 @@ def list_(
                 x.state,
                 x.subject,
                 moment(x.since),
-                "told" if x.told else "",
+                "sent" if x.sent else "",
                 moment(x.silenced),
                 x.text,
             )
@@ -182,8 +182,8 @@ def silence(
 ) -> None:
     """Send no message that these alerts fire, for some time.
 
-    They are evaluated and listed all the same. What still fires when the silence is over is told then; a recovery of what had been told before is
-    told at once.
+    They are still evaluated and listed. If one still fires when the silence is over, the message is sent then. The end
+    of an alert that was sent before is reported at once.
     """
     with where.find() as frontier:
         documents = AlertDocuments(frontier)
@@ -200,9 +200,9 @@ def silence(
         text = silences_text([*others, *mine])
         frontier.put_document(ALERT, SILENCES, text, expected=known.get(SILENCES, 0), who=where.who())
         where.log(
-            frontier, "tell again" if end else "silence", f"alert {rule} {subject}", "" if end else duration(lasting)
+            frontier, "end silence" if end else "silence", f"alert {rule} {subject}", "" if end else duration(lasting)
         )
-    said = f"{rule} {subject} is told again" if end else f"{rule} {subject} is silenced for {duration(lasting)}"
+    said = f"{rule} {subject} is no longer silenced" if end else f"{rule} {subject} is silenced for {duration(lasting)}"
     output.write_answer(json, [one._asdict() for one in (*others, *mine)], said)
 
 
@@ -212,7 +212,7 @@ def _watch_text(view: AlertOverview) -> str:
         return f"alerts were never evaluated: run `gossamer plan` with {WEBHOOK} set, or with rules that were pushed"
     ago = duration(max(0.0, view.now - look.at))
     if not view.watched:
-        return f"nobody evaluates alerts: {look.leader or 'a planner'} did last, {ago} ago. Is `gossamer plan` running, with {WEBHOOK} set?"
+        return f"no planner evaluates alerts: {look.leader or 'a planner'} did last, {ago} ago. Is `gossamer plan` running, with {WEBHOOK} set?"
     waiting = [one for one in view.messages if one.state == "waiting"]
     failing = next((one.error for one in waiting if one.error), "")
     to = f"messages go to {look.webhook}" if look.webhook else f"no message is sent: the planner has no {WEBHOOK}"

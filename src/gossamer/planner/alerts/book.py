@@ -1,7 +1,8 @@
 """What the frontier keeps of alerts, and what a planner that leads holds of it in memory.
 
-Everything is written in one call that carries the leader's term, and held only when that has succeeded: whoever takes over goes on from what was
-decided last, and a former leader changes nothing. Nothing is sent that was not written before.
+Everything is written in one call that carries the leader's term, and held only when that has succeeded: the planner
+that takes over goes on from what was decided last, and a former leader changes nothing. Nothing is sent that was not
+written before.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ SHOWN = (NUMBER, STATES, MESSAGES, LOOK)
 
 
 class LastLook(NamedTuple):
-    """When the rules were evaluated last, until when nothing is decided after a time in which nobody looked, by whom, and where its messages
-    go ("": it has no webhook)."""
+    """When the rules were evaluated last, until when nothing is decided after a time without evaluations, by whom, and
+    where its messages go ("": it has no webhook)."""
 
     at: float
     settle: float

@@ -127,7 +127,7 @@ def _task_drain(rule: TaskDrain, reading: CrawlReading, history: CountHistory) -
     for group, tasks in reading.tasks.items():
         left = counted(tasks.waiting + tasks.leased, "task")
         if tasks.drain_seconds is None:
-            yield AlertCondition(group, True, f"{left} wait, and nobody does any")
+            yield AlertCondition(group, True, f"{left} wait, and no worker takes any")
         elif tasks.drain_seconds > rule.above:
             yield AlertCondition(group, True, f"{left} take {duration(tasks.drain_seconds)} at the present pace")
 

@@ -31,7 +31,7 @@ from gossamer.status.overview import WORKERS_READ, blocked_hosts, is_alive
 from gossamer.status.tasks import TaskCounts, task_counts, task_queues
 
 FORGOTTEN = 3600.0
-"""A worker that was silent for so many seconds is left out: the frontier forgets it."""
+"""Seconds of silence after which a worker is left out: the frontier forgets it."""
 NO_COUNTS = Counts(0.0, "", "", [], [], {}, {})
 T = TypeVar("T")
 _COUNTED: Collection[type[AlertRule]] = (NoItems, ItemRate, QueueGrowth, TaskBacklog, TaskDrain, DeadLetters)
@@ -104,7 +104,7 @@ def read_crawl(
         {name: group.open for name, group in groups if not group.paused},
         {name: group.paused for name, group in groups if group.paused},
         {group for worker in workers if is_alive(worker, state.now) for group in worker.groups},
-        # Who has told nothing of itself is a tool, not a worker.
+        # A client without worker info is a tool, not a worker.
         [worker for worker in lost if worker.info and not worker.closed],
         parts.read((HostBlocked,), lambda: blocked_hosts(frontier), list[HostInfo]()),
         parts.read((ServerMemory,), frontier.connection.server_infos, tuple[ServerInfo, ...]()),
@@ -129,7 +129,7 @@ def _rounds(state: PlanState, planned: Mapping[str, PlannedGroup]) -> dict[str, 
     found = {}
     for name, group in state.groups.items():
         last = last_round(group, state.now)
-        # Of spiders nobody may note the end. One that has all pages it may have is over as far as it can be.
+        # A spider's round may end without a note. One that has all pages it may have is over as far as it can be.
         if group.began is not None and last.ended is None and (group.open > 0 or last.seeding):
             schedule = planned[name].policy.schedule if name in planned else None
             deadline = schedule.deadline if schedule is not None else None

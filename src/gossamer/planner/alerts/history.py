@@ -15,7 +15,7 @@ PREFIX = "sample|"
 STEPS = 12
 SLOTS = STEPS + 2
 STALE = 1.5
-"""A sample so many windows old says nothing about the window."""
+"""A sample older than this number of windows says nothing about the window."""
 
 
 class SampledTotals(NamedTuple):

@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 KEPT = 100
 """So many messages are kept, those that wait to be delivered among them."""
 OLDEST = 86400.0
-"""A message that could not be delivered for so many seconds is dropped."""
+"""Seconds after which a message that could not be delivered is dropped."""
 LONGEST = 300.0
 """Seconds between two tries at most."""
 CLOSE = 3.0

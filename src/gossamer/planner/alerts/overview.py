@@ -1,4 +1,4 @@
-"""Alerts as people look at them: what fires now, what was told lately, and whether somebody looks."""
+"""Alerts as people look at them: what fires now, which messages were sent lately, and whether a planner evaluates them."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from gossamer.planner.alerts.documents import AlertDocuments
 from gossamer.planner.alerts.message import AlertMessage
 
 AWAY = 60.0
-"""An evaluation so much later than it should be: nobody evaluates."""
+"""Seconds that an evaluation may be late. After that, no planner evaluates."""
 
 
 class ShownAlert(NamedTuple):
-    """One alert. `state`: pending, firing or resolved (its cool-down is not over). `since`: when its condition began to hold. `told`: a message
-    has said that it fires. `silenced`: until when no message says so, None if it may."""
+    """One alert. `state`: pending, firing or resolved (its cool-down is not over). `since`: when its condition began to
+    hold. `sent`: a message has said that it fires. `silenced`: until when no message says so, None if it may."""
 
     rule: str
     severity: str
     state: str
     subject: str
     since: float
-    told: bool
+    sent: bool
     silenced: float | None
     text: str
 
 
 class AlertOverview(NamedTuple):
-    """The alerts of a crawl now, and the last messages, newest first. `watched`: somebody evaluates them."""
+    """The alerts of a crawl now, and the last messages, newest first. `watched`: a planner evaluates them."""
 
     now: float
     look: LastLook | None

@@ -1,8 +1,9 @@
-"""When an alert fires, is told, and is resolved. Pure: (states, conditions, clock) -> states and what to tell.
+"""When an alert fires, is sent, and is resolved. Pure: (states, conditions, clock) -> states and what to send.
 
-An alert is one subject of one rule. Its condition must hold for a time before it fires (`for`), and be over for a time before it is resolved
-(`clear`). In the time of a cool-down one message at most says that it fires, and one that it is resolved; what fires again before is told when
-the cool-down is over, if it still fires. A rule tells of all its subjects in one message, and sends at most one in the time `gather`.
+An alert is one subject of one rule. Its condition must hold for a time before it fires (`for`), and be over for a time
+before it is resolved (`clear`). In the time of a cool-down one message at most says that it fires, and one that it is
+resolved; an alert that fires again earlier is sent when the cool-down is over, if it still fires. A rule reports all
+its subjects in one message, and sends at most one message in the time `gather`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from gossamer.planner.alerts.rules import NAMES, AlertRule
 
 
 class Phase(enum.Enum):
-    """PENDING: its condition holds, but not for long enough. FIRING. RESOLVED: it is kept until its recovery is told and its cool-down is
-    over."""
+    """PENDING: its condition holds, but not for long enough. FIRING. RESOLVED: it is kept until its recovery is sent
+    and its cool-down is over."""
 
     PENDING = "pending"
     FIRING = "firing"
@@ -25,9 +26,9 @@ class Phase(enum.Enum):
 
 
 class Alert(NamedTuple):
-    """What is known of one subject. `since`: when its condition began to hold; `fired`, `resolved`: when it did; `over`: since when the
-    condition of a pending or firing one does not hold; `sent`: when it was last told that it fires; `told`: that is the last that was
-    told, so a recovery is owed. None: not so."""
+    """What is known of one subject. `since`: when its condition began to hold; `fired`, `resolved`: when it did;
+    `over`: since when the condition of a pending or firing one does not hold; `sent`: when a message last said that it
+    fires; `told`: that was the last message, so one about its recovery is owed. None: not yet."""
 
     phase: Phase
     since: float
@@ -63,7 +64,8 @@ def evaluate(
     gather: float,
     silenced: Callable[[str], bool] = lambda subject: False,
 ) -> tuple[RuleState, Told | None]:
-    """One step of a rule: its state from now on, and what to tell, if anything. Firing alerts that are `silenced` are not told."""
+    """One step of a rule: its state from now on, and what to send, if anything. Firing alerts that are `silenced` are
+    not sent."""
     if state is None:
         state = RuleState(NAMES[type(rule)], {})
     alerts: dict[str, Alert] = {}
@@ -83,7 +85,7 @@ def evaluate(
 
 
 def withdraw(state: RuleState, now: float) -> Told | None:
-    """What to tell of a rule that is there no more: what it told to fire is resolved."""
+    """What to send when a rule is removed: the alerts that it sent are resolved."""
     owed = {
         name: alert._replace(phase=Phase.RESOLVED, resolved=alert.resolved or now)
         for name, alert in state.alerts.items()
@@ -93,7 +95,7 @@ def withdraw(state: RuleState, now: float) -> Told | None:
 
 
 def unobserved(state: RuleState, seconds: float, now: float) -> RuleState:
-    """The state after a time in which nobody looked: it counts neither for `for` nor for `clear`."""
+    """The state after a time without evaluations: that time counts neither for `for` nor for `clear`."""
 
     def later(moment: float | None) -> float | None:
         return None if moment is None else min(moment + seconds, now)
@@ -136,7 +138,7 @@ def _holds(rule: AlertRule, alert: Alert | None, text: str, now: float) -> Alert
 
 
 def _tells_firing(rule: AlertRule, alert: Alert, now: float) -> bool:
-    # One whose condition is over at the moment is not told: it may be resolved soon.
+    # One whose condition is over at the moment is not sent: it may be resolved soon.
     if alert.phase is not Phase.FIRING or alert.over is not None:
         return False
     if alert.sent is None:

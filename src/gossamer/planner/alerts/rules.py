@@ -98,7 +98,7 @@ class NoItems(AlertRule):
     window: Window = 6 * HOUR
     """For how long there was none."""
     pages: Annotated[Whole, Field(ge=1)] = 100
-    """It must have fetched so many pages in that time."""
+    """The number of pages that it must have fetched in that time."""
 
 
 class ItemRate(AlertRule):
@@ -113,7 +113,7 @@ class ItemRate(AlertRule):
     baseline: Window = DAY
     """Over which time the usual rate is taken."""
     pages: Annotated[Whole, Field(ge=1)] = 20
-    """It must have fetched so many pages in `window`."""
+    """The number of pages that it must have fetched in `window`."""
 
     @property
     def windows(self) -> tuple[float, ...]:
@@ -132,9 +132,9 @@ class QueueGrowth(AlertRule):
 
     wait: Duration = Field(default=HOUR / 2, alias="for")
     above: Whole = 10_000
-    """At least so many requests wait."""
+    """The least number of requests that wait."""
     growth: Annotated[float, BeforeValidator(number), Field(ge=1)] = 1.5
-    """And at least so many times as many as a `window` ago, and about as many as ever since."""
+    """How many times as many as a `window` ago; and it must be close to the highest number since then."""
     window: Window = 6 * HOUR
     """How far back it compares."""
 
@@ -144,15 +144,15 @@ class TaskBacklog(AlertRule):
 
     wait: Duration = Field(default=HOUR / 2, alias="for")
     above: Whole = 10_000
-    """At least so many tasks wait."""
+    """The least number of tasks that wait."""
     growth: Annotated[float, BeforeValidator(number), Field(ge=1)] = 1.5
-    """And at least so many times as many as a `window` ago, and about as many as ever since."""
+    """How many times as many as a `window` ago; and it must be close to the highest number since then."""
     window: Window = HOUR
     """How far back it compares."""
 
 
 class TaskDrain(AlertRule):
-    """The tasks of a site take long at the present pace, or nobody does any."""
+    """The tasks of a site take long at the present pace, or no worker takes any."""
 
     wait: Duration = Field(default=HOUR / 2, alias="for")
     above: Duration = DAY
@@ -163,11 +163,11 @@ class DeadLetters(AlertRule):
     """Many pages of a site fail for good."""
 
     above: Whole = 50
-    """More than so many dead letters came within the `window`."""
+    """The number of new dead letters in the `window` above which it fires."""
     window: Window = HOUR
     """How far back it looks."""
     total: Whole | None = None
-    """Also when there are more than so many in all, however old."""
+    """It also fires when there are more than this in all, however old."""
 
 
 class WorkerLost(AlertRule):

@@ -24,7 +24,7 @@ from gossamer.planner.schedules import PlannedGroup
 logger = logging.getLogger(__name__)
 
 GAP = 60.0
-"""So much longer than usual between two evaluations: nobody looked, the server was away, or its clock jumped."""
+"""Seconds beyond the usual time between two evaluations: no planner ran, the server was away, or its clock jumped."""
 SETTLE = 45.0
 """Seconds after that in which nothing is decided: living workers call, and the counts are those of now."""
 

@@ -1,6 +1,6 @@
 """Delivery of messages to a webhook: one POST at a time, in a thread of its own, so that the planner never waits for it.
 
-The address is a secret (whoever has it can write to the chat): nothing here says more of it than its host.
+The address is a secret (anyone who has it can write to the chat): messages and logs name its host alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """When a round begins: from a site's schedule, its last round and the time.
 
-A schedule names points in time: every so often since the last round began, or by cron. What happens when such a point comes while
-the last round is still running is `overlap`; what happens when it passed while nobody was there to begin the round is `catch_up`;
-`blackout` names hours in which no round begins. Two planners that know the same decide the same.
+A schedule names points in time: at an interval since the last round began, or by cron. `overlap` says what happens when
+such a point comes while the last round is still running, `catch_up` what happens when it passed and no planner or
+worker could begin the round; `blackout` names hours in which no round begins. Two planners that know the same decide
+the same.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gossamer.sites.schedule import jitter, next_point
 
 WEEK = 7 * 86400.0
 GRACE = 60.0
-"""A point that passed so many seconds ago was not missed: the planner looks only from time to time."""
+"""Seconds after which a point counts as missed: the planner looks only from time to time."""
 
 
 class Overlap(enum.Enum):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 MOST_WEIGHT = 100
 """The weight that NEOCrawler adds to a rule's own, so that weight 0 is not none."""
 PARTS = 1_000_000
-"""Into so many parts a page is divided: what a rule is owed is counted in these."""
+"""The number of parts of a page: what a rule is owed is counted in these."""
 
 
 class Claim(NamedTuple):
@@ -134,7 +134,7 @@ def _divided(parts: int, claims: Sequence[Claim], rates: Mapping[str, int]) -> d
     """What each rule with ready pages should have, in parts of a page: its credit and its part of the room, at most its ready pages."""
     open_claims = [claim for claim in claims if claim.rate and claim.ready]
     owed = {claim.rule: claim.credit for claim in open_claims}
-    # Rules that had too much and have no page left owe it to nobody. So credits do not even out by themselves: all bear the rest.
+    # Rules that had too much and have no page left owe it to no other rule. So credits do not even out by themselves: all bear the rest.
     parts -= sum(owed.values())
     while parts and open_claims:
         total = sum(rates[claim.rule] for claim in open_claims)

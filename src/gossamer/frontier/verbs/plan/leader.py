@@ -53,7 +53,7 @@ class LeaderVerbs:
 
     def resign(self, token: Token, term: int) -> Verb[bool]:
         header = {"i": token.incarnation, "name": "", "lease": 0, "action": "resign", "term": term, "least": 0}
-        # Partition 0 last: whoever leads next tells the others of it.
+        # Partition 0 last: the next leader reports it to the others.
         if others := self.bases[1:]:
             yield [function_call("lead", base, header) for base in others]
         [reply] = yield [function_call("lead", self.bases[0], header)]

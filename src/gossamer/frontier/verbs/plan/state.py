@@ -30,7 +30,7 @@ class PartitionRow(NamedTuple):
 
 
 class PlanVerbs:
-    """Builds and reads the calls of planners about one crawl. What the partitions have told is kept until it has changed."""
+    """Builds and reads the calls of planners about one crawl. The partitions' replies are kept until they change."""
 
     def __init__(self, crawl: str, partitions: int) -> None:
         self.partitions = partitions
@@ -80,7 +80,8 @@ class PlanVerbs:
         return {name: self._group(name, found) for name, found in rows.items()}
 
     def _group(self, name: str, rows: Mapping[int, PartitionRow]) -> GroupState:
-        """As its home partition tells it; what waits, over all. A home partition that has lost the group is told of it by workers."""
+        """As its home partition reports it; what waits, over all partitions. Workers define a group again on a home
+        partition that has lost it."""
         place = keys.home_of(name, self.partitions)
         place = place if place in rows else next(iter(rows))
         home = rows[place]
