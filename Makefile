@@ -28,7 +28,7 @@ INSTALLED_FROM := pyproject.toml constraints.txt scripts/install.sh
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
 
-.PHONY: help demo test test-matrix scrapy-versions lint bench bench-crawl docs site chaos mutants clean system
+.PHONY: help demo test test-matrix scrapy-versions lint quick-lint bench bench-crawl docs site chaos mutants clean system
 
 help:
 	@echo "make demo     a crawl on this machine, start to end, nothing to set up"
@@ -45,9 +45,10 @@ help:
 demo: $(RUN_STAMP)
 	@$(BIN)/gossamer demo
 
-test: system lint
+# The types are checked beside the tests: that takes most of a minute of one core where nothing is cached.
+test: system quick-lint
 	@scripts/scrapy-versions.sh $(VENV) $(SCRAPY_OLDEST)
-	@$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
+	@scripts/beside.sh $(BIN)/mypy -- $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 test-matrix: $(DEV_STAMP) system scrapy-versions
 	@SCRAPY_MATRIX=1 $(BIN)/python -m pytest -n $(WORKERS) tests/scrapy tests/scrapy_redis tests/courier tests/cli/run $(PYTEST_ARGS)
@@ -55,10 +56,12 @@ test-matrix: $(DEV_STAMP) system scrapy-versions
 scrapy-versions: $(DEV_STAMP)
 	@scripts/scrapy-versions.sh $(VENV) $(SCRAPY_OLDEST) $(SCRAPY_OTHERS)
 
-lint: $(DEV_STAMP)
+lint: quick-lint
+	@$(BIN)/mypy
+
+quick-lint: $(DEV_STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
 docs: $(DEV_STAMP)
