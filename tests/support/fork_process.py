@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -48,34 +50,89 @@ LATER = (
 """What a crawl imports when it begins, besides the parts that Scrapy has by default; not all versions have all of it."""
 
 
-def serve(connection: socket.socket) -> dict[str, Any]:
-    """Fork for every job. Only a child returns from here, with its job; the server ends when the tests do."""
-    children: dict[int, int] = {}
+def listen(address: str) -> socket.socket:
+    """Listen there and go on in the background. Where another process listens already, this one ends."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        listener.bind("\0" + address)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        sys.exit()
+    listener.listen(64)
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    return listener
+
+
+def serve(listener: socket.socket) -> dict[str, Any]:
+    """Fork for every job. Only a child returns from here, with its job. What a process of the tests has started ends with it, and the
+    server with the last of them."""
+    connections: dict[int, socket.socket] = {}
+    children: dict[int, tuple[int, int]] = {}
     watch = select.poll()
-    watch.register(connection, select.POLLIN)
+    watch.register(listener, select.POLLIN)
+
+    def begin() -> None:
+        connection, _ = listener.accept()
+        uid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
+        if uid != os.getuid():
+            connection.close()
+            return
+        connections[connection.fileno()] = connection
+        watch.register(connection, select.POLLIN)
+        tell(connection.fileno(), ["ready", os.getpid(), 0])
+
+    def tell(number: int, message: Sequence[object], files: Sequence[int] = ()) -> None:
+        # Whoever has gone is noticed below.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError, KeyError):
+            socket.send_fds(connections[number], [json.dumps(message).encode()], files)
+
+    def leave(number: int) -> None:
+        watch.unregister(number)
+        connections.pop(number).close()
+        if not connections:
+            os._exit(0)
+        for pidfd, (_, owner) in children.items():
+            if owner == number:
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+                children[pidfd] = (children[pidfd][0], -1)
+
+    def ended(pidfd: int) -> None:
+        pid, owner = children.pop(pidfd)
+        watch.unregister(pidfd)
+        os.close(pidfd)
+        tell(owner, ["ended", pid, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])])
+
     while True:
         for number, _ in watch.poll():
-            if number != connection.fileno():
-                pid = children.pop(number)
-                watch.unregister(number)
-                os.close(number)
-                code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-                connection.send(json.dumps(["ended", pid, code]).encode())
+            if number == listener.fileno():
+                begin()
                 continue
-            text, files, _, _ = socket.recv_fds(connection, MESSAGE, 3, socket.MSG_CMSG_CLOEXEC)
+            if number in children:
+                ended(number)
+                continue
+            try:
+                text, files, _, _ = socket.recv_fds(connections[number], MESSAGE, 3, socket.MSG_CMSG_CLOEXEC)
+            except ConnectionResetError:
+                text, files = b"", []
             if not text:
-                os._exit(0)
+                leave(number)
+                continue
             if (pid := os.fork()) == 0:
-                connection.close()
+                listener.close()
+                for connection in connections.values():
+                    connection.close()
                 for each in children:
                     os.close(each)
                 return _begin(json.loads(text), files)
             for each in files:
                 os.close(each)
             pidfd = os.pidfd_open(pid)
-            children[pidfd] = pid
+            children[pidfd] = (pid, number)
             watch.register(pidfd, select.POLLIN)
-            socket.send_fds(connection, [json.dumps(["started", pid, 0]).encode()], [pidfd])
+            tell(number, ["started", pid, 0], [pidfd])
 
 
 def _begin(job: dict[str, Any], files: Sequence[int]) -> dict[str, Any]:
@@ -264,9 +321,8 @@ def _run(module: str) -> NoReturn:
 
 
 if __name__ == "__main__":
-    _connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    _connection.connect(sys.argv[1])
+    _listener = listen(sys.argv[1])
     _preload()
-    _job = serve(_connection)
+    _job = serve(_listener)
     sys.argv[1:] = _job["arguments"]
     _run(_job["module"])

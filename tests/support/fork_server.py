@@ -7,13 +7,16 @@ test about the start itself (imports, options of the interpreter, Ctrl-C in the 
 What `gossamer crawl` starts, it starts as always, but the workers are forked as well: as its children, by a process beside it that is as the
 server was.
 
-There is one server for each search path, started when it is first needed. It has one thread, no event loop and no connection. Its children die with it, and it dies with the tests. Elsewhere than on Linux, programs start as always.
+There is one server for each search path, started when it is first needed, for all processes of pytest-xdist. It has one thread and no event
+loop. A program dies with the process of the tests that started it, and the server with the last of these. Elsewhere than on Linux, programs
+start as always.
 """
 
 from __future__ import annotations
 
 import atexit
 import functools
+import hashlib
 import json
 import os
 import select
@@ -24,16 +27,16 @@ import subprocess
 import sys
 import tempfile
 import threading
+import uuid
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from tests.support import fork_process
 from tests.support.fork_process import MESSAGE
-
-from gossamer.testing.process import end, spawn
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -98,22 +101,42 @@ class _Server:
         self._lock = threading.Lock()
         self._codes: dict[int, int] = {}
         self._folder = tempfile.TemporaryDirectory(prefix="gossamer-")
-        folder = Path(self._folder.name)
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with listener:
-            listener.bind(str(folder / "socket"))
-            listener.listen(1)
-            command = [str(shutil.which("env")), f"PYTHONPATH={path}", sys.executable, fork_process.__file__]
-            self._process = spawn([*command, folder / "socket"], folder, folder / "log")
-            listener.settimeout(60)
-            self._socket, _ = listener.accept()
-        self._socket.settimeout(None)
+        # Tells runs of the tests from each other: all processes of one share a server.
+        run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or uuid.uuid4().hex
+        address = f"gossamer-{run}-{hashlib.sha256(path.encode()).hexdigest()[:16]}"
+        for _ in range(3):
+            connection = self._connected(address, path)
+            # One that was about to end, since nobody used it any more, does not answer.
+            with suppress(ConnectionResetError):
+                if connection.recv(MESSAGE):
+                    self._socket = connection
+                    break
+            connection.close()
+        else:
+            raise RuntimeError(f"the fork server does not start: {self._log()}")
         atexit.register(self.close)
 
+    def _connected(self, address: str, path: str) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            connection.connect("\0" + address)
+        except ConnectionRefusedError:
+            command = [sys.executable, fork_process.__file__, address]
+            with (Path(self._folder.name) / "log").open("ab") as log:
+                subprocess.run(
+                    command, cwd=self._folder.name, env={**os.environ, "PYTHONPATH": path}, stdin=subprocess.DEVNULL,
+                    stdout=log, stderr=log, check=True,
+                )  # fmt: skip
+            connection.connect("\0" + address)
+        return connection
+
+    def _log(self) -> str:
+        log = Path(self._folder.name) / "log"
+        return log.read_text()[-4000:] if log.exists() else "its log is with the process of the tests that started it"
+
     def close(self) -> None:
-        """End it, and what it has started."""
+        """End what was started here, and the server, unless other processes of the tests use it."""
         self._socket.close()
-        end(self._process)
 
     def start(self, job: Mapping[str, Any], files: Sequence[int]) -> Child:
         with self._lock:
@@ -135,7 +158,7 @@ class _Server:
     def _read(self) -> tuple[str, int, int]:
         text, fds, _, _ = socket.recv_fds(self._socket, MESSAGE, 1, socket.MSG_CMSG_CLOEXEC)
         if not text:
-            raise RuntimeError(f"the fork server has ended: {(Path(self._folder.name) / 'log').read_text()[-4000:]}")
+            raise RuntimeError(f"the fork server has ended: {self._log()}")
         kind, number, more = json.loads(text)
         if kind == "ended":
             self._codes[number] = more

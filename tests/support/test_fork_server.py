@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import uuid
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -98,6 +100,43 @@ def test_signals_reach_it_and_its_end_is_seen_by_everybody_who_waits(tmp_path: P
         fork_server.run("waits", [], {}, tmp_path, 0.2)
     if sys.platform == "linux":
         assert not Path(f"/proc/{first.pid}").exists(), "nobody is left unreaped"
+
+
+OTHER = """
+import sys
+from pathlib import Path
+from tests.support.fork_server import Program
+
+program = Program("waits", [], {}, Path(sys.argv[1]))
+print(program.pid, flush=True)
+input()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="programs start as always")
+def test_processes_of_one_run_share_a_server_and_programs_die_with_whoever_started_them(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "waits.py").write_text("import time\ntime.sleep(600)\n")
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or uuid.uuid4().hex
+    environ = {**os.environ, "PYTHONPATH": str(fork_server.ROOT), "PYTEST_XDIST_TESTRUNUID": run}
+    with ExitStack() as stack:
+        tests, programs = [], []
+        for _ in range(2):
+            words = [sys.executable, "-c", OTHER, str(tmp_path)]
+            process = subprocess.Popen(words, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            tests.append(stack.enter_context(process))
+            assert process.stdout
+            programs.append(int(process.stdout.readline()))
+        server = parent(programs[0])
+        assert parent(programs[1]) == server
+        tests[0].kill()
+        wait_until(lambda: not lives(programs[0]), "the program to die with the process that started it")
+        assert lives(programs[1])
+        tests[1].kill()
+        wait_until(lambda: not lives(programs[1]), "the other one, too")
+        if "PYTEST_XDIST_TESTRUNUID" not in os.environ:
+            wait_until(lambda: not lives(server), "the server to end with the last of them")
 
 
 SITE = """
