@@ -39,6 +39,8 @@ UNLINKED = "site/unlinked/"
 """Pages on which a rule of `follow` made no link somewhere because a {name} of it is empty. Then LAYER.follow[N]."""
 BROKEN = "site/broken/"
 """Pages of XML that are not well-formed, and may have been read in part. Then the layer, or what it is: sitemap, feed."""
+LIMITED = "site/limited/"
+"""Pages on which a rule of `follow` left out links because of `limit`, `pages` or `limits.depth`. Then LAYER.follow[N]."""
 SKIPPED = "site/skipped/"
 """Pages that have as many records as the page before, and fewer than a rule of `follow` counts for each ({turn*20}): those between are left
 out, perhaps. Then LAYER.follow[N]."""

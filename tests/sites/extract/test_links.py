@@ -456,3 +456,10 @@ def test_plain_addresses_are_what_scrapy_makes_of_them(base: str, address: str) 
 def test_bodies_are_compared_too() -> None:
     rule = yaml.safe_dump({"follow": [{"url": "/x", "to": "here", "form": {"n": n}} for n in (1, 2, 1)]})
     assert [link.body for link in read(rule).links] == [b"n=1", b"n=2"]
+
+
+def test_links_that_a_limit_leaves_out_are_told() -> None:
+    body = "<a href=/1></a><a href=/2></a>"
+    assert read("follow: {css: a, to: here, limit: 1}", body).limited == ("follow[0]",)
+    assert read("follow: {css: a, to: here, limit: 2}", body).limited == ()
+    assert read("follow: {css: a, to: here, pages: 1}", body, turn=1).limited == ("follow[0]",)

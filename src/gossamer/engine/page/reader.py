@@ -27,6 +27,7 @@ from gossamer.model.counter_names import (
     CONTESTED,
     EMPTY,
     LACKING,
+    LIMITED,
     MISSING,
     OVERWRITTEN,
     PAGES_READ,
@@ -253,6 +254,8 @@ class PageReader:
             counters.add(f"{UNLINKED}{layer.name}.{name}")
         if reading.broken:
             counters.add(BROKEN + layer.name)
+        for name in reading.limited:
+            counters.add(f"{LIMITED}{layer.name}.{name}")
         for name in reading.skipped:
             counters.add(f"{SKIPPED}{layer.name}.{name}")
         for name in reading.contested:

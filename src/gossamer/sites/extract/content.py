@@ -53,7 +53,7 @@ class PageContent:
 
     __slots__ = (
         "_addresses", "_data", "_encoding", "_groups", "_has_data", "_plain", "_root", "_text", "broken", "contested", "cut_off", "document", "empty_values",
-        "encoding", "format", "layer", "missing", "notes", "patience", "records_left", "scopes", "site", "skipped", "unlinked", "unnoted", "values",
+        "encoding", "format", "layer", "limited", "missing", "notes", "patience", "records_left", "scopes", "site", "skipped", "unlinked", "unnoted", "values",
     )  # fmt: skip
 
     def __init__(self, document: Response, layer: str, format: Format, encoding: str | None, site: SiteContext) -> None:
@@ -74,6 +74,7 @@ class PageContent:
         self.unlinked: tuple[str, ...] = ()
         self.contested: tuple[str, ...] = ()
         self.skipped: tuple[str, ...] = ()
+        self.limited: tuple[str, ...] = ()
         self.broken = False
         """Whether it is not well-formed, and may have been read in part."""
         self.empty_values = 0

@@ -136,6 +136,7 @@ class LayerReader:
             page.contested,
             page.broken,
             page.skipped,
+            page.limited,
         )
 
     def _things(self, page: PageContent, find: Finder) -> list[Any]:

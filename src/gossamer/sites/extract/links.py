@@ -32,7 +32,7 @@ ATTRIBUTES = ("href", "src", "action")
 class LinkSet:
     """The links of one page so far, each once."""
 
-    __slots__ = ("_layers", "_twice", "contested", "cut_off", "given", "links", "odd", "skipped", "unlinked")
+    __slots__ = ("_layers", "_twice", "contested", "cut_off", "given", "limited", "links", "odd", "skipped", "unlinked")
 
     def __init__(self) -> None:
         self.links: list[PageRequest] = []
@@ -44,6 +44,8 @@ class LinkSet:
         """The rules with links that an earlier rule leads to another layer, and that layer."""
         self.given: dict[str, int] = {}
         """How many links each rule found."""
+        self.limited: dict[str, None] = {}
+        """The rules that left out links because of a limit: `limit`, `pages`, `limits.depth`."""
         self.odd = 0
         self.cut_off = False
         """Whether further pages of the list are left out because of `pages`."""
@@ -69,7 +71,7 @@ class LinkSet:
 
     def tell(self, page: PageContent) -> None:
         page.cut_off, page.unlinked, page.contested = self.cut_off, tuple(self.unlinked), tuple(self.contested)
-        page.skipped = tuple(self.skipped)
+        page.skipped, page.limited = tuple(self.skipped), tuple(self.limited)
         for name, layer in self.contested.items():
             page.note(f"{name}: an earlier rule leads some of its links to layer {layer}, where they are read instead")
         if self.odd:
@@ -236,9 +238,10 @@ class FollowRule:
         method, headers, cookies, body, query = parts
         deepest, turning, own = site.limits_depth, follow.pages is not None, not crosses(follow.to)
         given = into.given.get(self._name, 0)
-        if limit and given >= limit:
-            return
         for address in addresses:
+            if limit and given >= limit:
+                into.limited[self._name] = None
+                return
             begin = address.lstrip()[:11].lower()
             if not begin or begin.startswith(LEFT_ALONE):
                 continue
@@ -277,10 +280,12 @@ class FollowRule:
                 turn, level = next_turn, depth - 1
                 if follow.pages and turn > follow.pages:
                     into.cut_off = True
+                    into.limited[self._name] = None
                     continue
                 if page.document.inherited:
                     inherited = {**page.document.inherited, **carried}
             if deepest and level > deepest:
+                into.limited[self._name] = None
                 continue
             link = PageRequest(
                 url, method, headers, cookies, body, layer, site.fingerprint(layer, url, method, body), follow.priority,
@@ -290,8 +295,6 @@ class FollowRule:
                 link = link._replace(secrets=self._secrets)
             if into.add(link, self._name, site):
                 into.given[self._name] = given = given + 1
-                if given == limit:
-                    return
 
     def _keeps_fragments(self, layer: str) -> bool:
         """Whether the layer's identity counts the part after #."""
