@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import pytest
@@ -32,8 +32,9 @@ from gossamer.testing.contract.guarantees.rollback import Picture, go_back, pict
 from gossamer.testing.servers import Server
 
 NAMES = "abcdef"
+USUAL = 600.0
 RULES = (
-    None, RevisitRules(600.0, gone=2), RevisitRules(600.0, min=300.0, max=2400.0, adaptive=True, gone=1),
+    None, RevisitRules(USUAL, gone=2), RevisitRules(USUAL, min=300.0, max=2400.0, adaptive=True, gone=1),
 )  # fmt: skip
 TIMES = st.sampled_from((None, 0.0, 900.0))
 POLICIES = st.builds(RecordPolicy, st.sampled_from(RULES), TIMES, TIMES, TIMES, st.booleans())
@@ -72,7 +73,7 @@ class PageMachine(RuleBasedStateMachine):
         self.worker = self.crawl.worker()
         self.planner = Token.fresh()
         self.expected = Expected()
-        self.earlier: tuple[Picture, Expected] | None = None
+        self.earlier: tuple[Picture, Expected, RecordPolicy] | None = None
 
     @initialize(policy=POLICIES)
     def begin(self, policy: RecordPolicy) -> None:
@@ -214,7 +215,9 @@ class PageMachine(RuleBasedStateMachine):
             getattr(self, what)()
 
     @rule(
-        what=st.sampled_from(("next_round", "next_round", "switch_off_and_on", "drop", "remember", "go_back")),
+        what=st.sampled_from(
+            ("next_round", "next_round", "switch_off_and_on", "visit_otherwise", "drop", "remember", "go_back")
+        ),
         name=st.none() | st.sampled_from(NAMES),
     )
     def interfere(self, what: str, name: str | None) -> None:
@@ -272,6 +275,25 @@ class PageMachine(RuleBasedStateMachine):
         self.expected.records.clear()
         self.expected.due.clear()
 
+    def visit_otherwise(self) -> None:
+        """The lane visits its pages twice as often, or half as often again: what comes sooner does so at once."""
+        if (before := self.policy.revisit) is None:
+            return
+        factor = 0.5 if before.every == USUAL else 2.0
+        rules = before._replace(every=before.every * factor, min=before.min * factor, max=before.max * factor)
+        self.policy = replace(self.policy, revisit=rules)
+        self.define()
+        low, high = rules.bounds
+        for name, at in self.expected.due.items():
+            record = self.expected.records[name]
+            if factor > 1 or not record.interval or record.state in (PageState.FOUND, PageState.SCHEDULED):
+                continue
+            fixed = record.state is PageState.FINISHED and not rules.adaptive
+            interval = rules.every if fixed else min(max(record.interval, low), max(high, rules.every))
+            if record.changed + interval < at:
+                self.expected.records[name] = record._replace(interval=interval)
+                self.expected.due[name] = record.changed + interval
+
     def drop(self) -> None:
         if not self.expected.held:
             gone = len(self.expected.queue) + sum(
@@ -282,13 +304,13 @@ class PageMachine(RuleBasedStateMachine):
             self.expected = Expected(number=self.expected.number, term=self.expected.term)
 
     def remember(self) -> None:
-        self.earlier = picture(self.crawl), deepcopy(self.expected)
+        self.earlier = picture(self.crawl), deepcopy(self.expected), self.policy
 
     def go_back(self) -> None:
         """The server has an earlier state, with the clock of then; what the worker leased since is lost."""
         if self.earlier is not None:
             go_back(self.crawl, self.earlier[0])
-            self.expected = deepcopy(self.earlier[1])
+            self.expected, self.policy = deepcopy(self.earlier[1]), self.earlier[2]
 
     # What holds at any time.
 

@@ -285,6 +285,24 @@ class TestRecordsChange:
         assert (page(crawl, "one").due, page(crawl, "one").interval) == (0, 0)
         assert crawl.add("one") == [DUPLICATE]
 
+    def test_visits_that_are_to_come_sooner_do(self, crawl: Crawl) -> None:
+        week = 7 * 24 * HOUR
+        recorded(crawl, RecordPolicy(RevisitRules(week)))
+        crawl.add("one", "two")
+        visit(crawl, "one")
+        visit(crawl, "two")
+        recorded(crawl, HOURLY)
+        assert page(crawl, "one").due == page(crawl, "one").since + HOUR
+        assert page(crawl, "one").interval == HOUR
+        recorded(crawl, RecordPolicy(RevisitRules(week)))
+        assert page(crawl, "one").due == page(crawl, "one").since + HOUR, "what was due sooner stays so, once"
+        crawl.advance(HOUR)
+        assert sorted(crawl.finish()) == ["one", "two"]
+        assert page(crawl, "one").interval == week
+        recorded(crawl, RecordPolicy(RevisitRules(HOUR, min=HOUR / 2, max=2 * HOUR, adaptive=True)))
+        assert page(crawl, "one").due == page(crawl, "one").since + 2 * HOUR
+        crawl.balanced()
+
     def test_a_link_counts_where_visits_have_ended(self, crawl: Crawl, worker: Worker) -> None:
         for after in (2 * HOUR, HOUR / 2):
             recorded(crawl, HOURLY)

@@ -250,8 +250,14 @@ do
     return Due.at(tonumber(call('ZRANGE', book.due, 0, 0, 'WITHSCORES')[2]))
   end
 
-  -- Pages that were only kept are to be visited again, each when it would have been, or are bounded now. Answers where to go on; '0': all
-  -- have their place.
+  -- The interval of a page that was visited by other rules.
+  local function interval_by(revisit, p)
+    if p.state == FINISHED and not revisit.adaptive then return revisit.every end
+    return min(max(p.interval, revisit.low), max(revisit.high, revisit.every))
+  end
+
+  -- Pages that were only kept are to be visited again, each when it would have been, or are bounded now; or their visits come sooner than they
+  -- did. Answers where to go on; '0': all have their place.
   function Due.place(S, lane, book, cursor, budget)
     local rules = lane.records
     local revisit = rules.revisit
@@ -259,8 +265,19 @@ do
     local set, due, first = {}, {}, huge
     for i = 1, #page[2], 2 do
       local name, raw = page[2][i], page[2][i + 1]
-      if byte(raw) > SCHEDULED and (tonumber(call('ZSCORE', book.due, name)) or NEVER) >= NEVER then
-        local p = Page.read(raw)
+      local score = byte(raw) > SCHEDULED and (tonumber(call('ZSCORE', book.due, name)) or NEVER)
+      local p = score and Page.read(raw)
+      if p and score < NEVER then
+        local interval = revisit and p.interval > 0 and interval_by(revisit, p)
+        if interval and p.since + interval < score then
+          p.interval = interval
+          set[#set + 1] = name
+          set[#set + 1] = Page.write(p)
+          due[#due + 1] = p.since + interval
+          due[#due + 1] = name
+          first = min(first, p.since + interval)
+        end
+      elseif p then
         local at = Due.rest(rules, p.state, p.since)
         if revisit and p.state ~= GONE then
           p.interval = min(max(revisit.every, revisit.low), revisit.high)

@@ -288,14 +288,18 @@ do
     return {count_now(S, lane.id .. '|w'), call('HLEN', book.pages), Due.first(S, book)}
   end
 
+  local function is_sooner(revisit, before)
+    return not before or revisit.every < before.every or revisit.high < before.high or revisit.adaptive ~= before.adaptive
+  end
+
   -- From now on a lane keeps records by these rules, or without any no more: `purge` takes those away that it has, and puts pages that
-  -- wait into its queue. Where pages were not visited again before, or not bounded, `purge` gives them their place. To be said
+  -- wait into its queue. Where pages were not visited again before, or later, or not bounded, `purge` gives them their place. To be said
   -- before the policy stamp changes.
   function Pages.keep(S, id, rules, before)
     local number = call('HGET', S.b .. K.recorded, id)
     if rules and not number then
       call('HSET', S.b .. K.recorded, id, call('HINCRBY', S.b .. K.meta, 'book', 1))
-    elseif rules and (rules.revisit and not (before and before.revisit) or Due.bounded(rules) and not (before and Due.bounded(before))) then
+    elseif rules and (rules.revisit and is_sooner(rules.revisit, before and before.revisit) or Due.bounded(rules) and not (before and Due.bounded(before))) then
       call('RPUSH', S.b .. K.purge, 'r:' .. number .. ':' .. id .. ':0')
     elseif not rules and number then
       call('HDEL', S.b .. K.recorded, id)
