@@ -210,6 +210,7 @@ NEWER = int(os.environ["NEWER"])
 schema.REVISION += NEWER
 plain = schema.source
 schema.source = lambda name: plain(name) + f"-- {NEWER} newer\\n"
+schema.library.cache_clear()
 
 
 class Versioned(Walker):

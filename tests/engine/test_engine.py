@@ -157,8 +157,9 @@ async def test_robots_take_the_place_of_a_page_at_a_host_that_takes_one_at_a_tim
     await crawl.run()
     times = [visit.time for visit in site.visits]
     assert len(times) == 6
-    # A hair's breadth for the way to the site.
-    assert min(later - earlier for earlier, later in itertools.pairwise(times)) >= 0.25
+    # The clock is the site's, which may be late itself on a busy machine: that shortens one gap and lengthens another. A request that did
+    # not wait would shorten the whole by 0.3.
+    assert times[-1] - times[0] >= 5 * 0.3 - 0.2
     with crawl.frontier() as frontier:
         [host] = frontier.hosts([site.host])
     assert host.in_flight == 0

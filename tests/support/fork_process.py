@@ -293,6 +293,7 @@ def _run(module: str) -> NoReturn:
     """Run it and end as the interpreter does, but without taking its modules apart: that touches all memory which this process
     shares with the server, and costs ten times as much CPU as the rest of a short command."""
     import atexit
+    import gc
     import runpy
 
     code, interrupted = 0, False
@@ -309,6 +310,8 @@ def _run(module: str) -> NoReturn:
         code, interrupted = 1, isinstance(error, KeyboardInterrupt)
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
+    # Some things are said by what is freed: errors of a Deferred that nobody has handled.
+    gc.collect()
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

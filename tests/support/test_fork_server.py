@@ -26,6 +26,13 @@ SHOW = """
 import atexit, json, os, sys, threading
 from gossamer.scrapy.process import rounds
 
+class Cycle:
+    def __init__(self):
+        self.own = self
+    def __del__(self):
+        print("freed")
+
+cycle = Cycle()
 atexit.register(print, "after all")
 threading.Thread(target=lambda: (threading.main_thread().join(), print("meanwhile"))).start()
 print(json.dumps({
@@ -47,7 +54,7 @@ def test_it_is_as_a_program_that_is_started(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "to err\n")
     line, *last = done.stdout.splitlines()
     said = json.loads(line)
-    assert last == ["meanwhile", "after all"]
+    assert last == ["meanwhile", "after all", "freed"]
     assert said.pop("age") < 60
     path = said["environ"].pop("PYTHONPATH").split(os.pathsep)
     assert path[0] == str(tmp_path / "more")
