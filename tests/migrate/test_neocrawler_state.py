@@ -188,6 +188,7 @@ def test_which_instance_is_meant(tmp_path: Path) -> None:
             instance_of(str(file))
     with pytest.raises(BadRules, match="three databases"):
         instance_of("redis://host/3")
+    assert [instance_of(f"{scheme}://h").urls.port for scheme in ("redis", "ssdb")] == [6379, 8888]
     with pytest.raises(BadRules, match="names no server"):
         instance_of("redis://:x/")
 
@@ -216,12 +217,18 @@ def test_names_and_contents_of_ssdb_come_in_pages() -> None:
     hashes = {f"{number:032x}": {"url": f"u{number}"} for number in range(1100)}
     scores = {"fail:urllib:driller:d:a": [(f"u{number}", number) for number in range(600)]}
 
-    def ask(command: str, name: str, *more: Any) -> list[bytes]:
+    begins_with, sizes = False, {name: len(members) for name, members in lists.items()}
+
+    def ask(command: str, name: str | bytes, *more: Any) -> list[bytes]:
+        name = name if isinstance(name, str) else name.decode()
         match command:
             case "qlist" | "hlist" | "zlist":
                 last, limit = more
                 there: list[str] = sorted({"qlist": [*lists], "hlist": [*hashes], "zlist": [*scores]}[command])
-                rows = [one for one in there if name < one <= last][:limit]
+                after = [one for one in there if name < one or (begins_with and name == one)]
+                rows = [one for one in after if one <= last][:limit]
+            case "qsize":
+                rows = [str(sizes[name])]
             case "qslice":
                 rows = lists[name][more[0] : more[1] + 1]
             case "zrange":
@@ -236,3 +243,9 @@ def test_names_and_contents_of_ssdb_come_in_pages() -> None:
     assert {name: list(keys.listed(name)) for name in keys.names("list", "urllib:")} == lists
     assert {name: list(keys.ranked(name)) for name in keys.names("zset", "fail:")} == scores
     assert dict(keys.hashes("")) == hashes
+    begins_with = True
+    assert list(keys.names("list", "urllib:")) == sorted(lists), "as forks of SSDB do"
+    assert dict(keys.hashes("")) == hashes
+    sizes["urllib:driller:d:0003"] = 4
+    with pytest.raises(SourceUnreadable, match="has 4 members, and only the first 3 can be read"):
+        list(keys.listed("urllib:driller:d:0003"))

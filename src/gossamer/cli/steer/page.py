@@ -284,7 +284,7 @@ def _plain(page: PageInfo) -> dict[str, Any]:
 
 def _told(page: PageInfo, now: float) -> Iterator[tuple[str, str]]:
     yield "state", f"{page.state.value} since {moment(page.since)} ({duration(max(0.0, now - page.since))})"
-    yield "found", f"{moment(page.first)}, last by round {page.version}"
+    yield "found", f"{moment(page.first)}, queued last in round {page.version}"
     if page.last:
         status = f"status {page.status}, " if page.status else ""
         yield (

@@ -124,7 +124,7 @@ def _within(value: float, low: float, high: float) -> bool:
 
 class PageInfo(NamedTuple):
     """One page as its record has it. Times are server time in seconds; `last` is its last visit and `due` the next one (0: none), `since`
-    when it came into its state. `version` is the round that led to it last, `interval` the time between its visits (0: it is not visited
+    when it came into its state. `version` is the round in which it was queued last, `interval` the time between its visits (0: it is not visited
     again), `signature` that of its content (0: not known), `changes` how often that was another one than at the visit before, `misses`
     how often in a row it did not exist. `trail` has the last events with their times."""
 

@@ -13,8 +13,9 @@ KEYS = ("driller_info_redis_db", "url_info_redis_db", "url_report_redis_db")
 """In settings.json: rules and queues, URLs, reports. Each is host, port and number of the database."""
 USUAL = (0, 1, 2)
 """Their databases, where only a server is named."""
-PORT = 6379
-SCHEMES = ("redis", "rediss", "ssdb")
+PORTS = {"redis": 6379, "rediss": 6379, "ssdb": 8888}
+"""The usual ones."""
+SCHEMES = tuple(PORTS)
 
 
 class InstanceDatabase(NamedTuple):
@@ -73,7 +74,7 @@ def instance_of(text: str) -> Instance:
 def _from_url(text: str) -> Instance:
     parts = urlsplit(text)
     try:
-        port = parts.port or PORT
+        port = parts.port or PORTS[parts.scheme]
     except ValueError:
         port = 0
     if not parts.hostname or not port:

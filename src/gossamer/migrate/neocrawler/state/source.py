@@ -94,10 +94,14 @@ class SsdbKeys:
         return cls(client.ask, client.close)
 
     def _all(self, command: str, prefix: str) -> Iterator[str]:
-        after = prefix
+        after = prefix.encode()
         while names := self._ask(command, after, prefix + LAST, PAGE):
+            # SSDB begins after the name that is given; some of its forks begin with it.
+            names = names[1:] if names[0] == after else names
+            if not names:
+                return
             yield from map(_text, names)
-            after = _text(names[-1])
+            after = names[-1]
 
     def hashes(self, prefix: str) -> Iterator[tuple[str, Hash]]:
         for name in self._all("hlist", prefix):
@@ -111,6 +115,12 @@ class SsdbKeys:
         while rows := self._ask("qslice", name, at, at + PAGE - 1):
             yield from map(_text, rows)
             at += len(rows)
+        # A slice ends at the first member that is missing: a list with a hole would seem to be short.
+        if at < (size := int((self._ask("qsize", name) or [b"0"])[0])):
+            raise SourceUnreadable(
+                f"SSDB's list {name} has {size:,} members, and only the first {at:,} can be read: it is damaged, or somebody still "
+                "takes from it. Stop the instance, and have SSDB repair the list (qfix)."
+            )
 
     def ranked(self, name: str) -> Iterator[tuple[str, float]]:
         at = 0
