@@ -8,7 +8,7 @@ from typing import Any, Self, cast
 
 from gossamer.frontier.contract import Frontier
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import GroupPolicy, LanePolicy, Request, Selection, Settlement, StartState, Token
+from gossamer.model import Ending, GroupPolicy, LanePolicy, Request, Selection, Settlement, StartState, Token
 from gossamer.planner.alerts.watch import AlertWatch
 from gossamer.planner.alerts.webhook import Webhook
 from gossamer.planner.loop import Planner
@@ -100,7 +100,7 @@ class PlannedCrawl:
             self.frontier.add([request])
         return self.frontier.started(group, self.token)
 
-    def fetch(self, group: str, *, end: bool = True) -> None:
+    def fetch(self, group: str, *, end: bool = True, ending: Ending = Ending.DONE) -> None:
         """Fetch all that waits, and do what comes after the round."""
         while True:
             self.token = self.token.next()
@@ -108,7 +108,7 @@ class PlannedCrawl:
             if not reply.leases:
                 break
             self.token = self.token.next()
-            self.frontier.exchange(self.token, settle=[Settlement(lease) for lease in reply.leases])
+            self.frontier.exchange(self.token, settle=[Settlement(lease, ending) for lease in reply.leases])
         if end:
             self.frontier.end_round(group, self.token)
             self.frontier.ended(group, self.token)

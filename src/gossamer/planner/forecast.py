@@ -45,6 +45,15 @@ def next_decision(group: PlannedGroup, state: GroupState, now: float) -> RoundDe
     return decide_round(group.group, group.policy, last_round(state, now), now, paused=is_paused(state))
 
 
+def obstacle_to(group: PlannedGroup, state: GroupState, now: float) -> str:
+    """What keeps a planner from doing what is due for a group; "" if nothing does. Of what is no more to be done, it may still be noted that
+    it could not be done."""
+    wants_tasks = group.tasks is not None and state.began is not None and state.closed is None and not state.tasks
+    if not state.obstacle or wants_tasks:
+        return state.obstacle
+    return state.obstacle if next_decision(group, state, now)[0] is not Action.WAIT else ""
+
+
 def forecast(
     state: PlanState, planned: Mapping[str, PlannedGroup], durations: Mapping[str, float], seconds: float
 ) -> list[Event]:

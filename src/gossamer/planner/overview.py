@@ -10,7 +10,7 @@ from gossamer.frontier.contract import Frontier
 from gossamer.model import GroupState, PlanState
 from gossamer.model.reply import PAGES_FULL
 from gossamer.planner.decider import last_round
-from gossamer.planner.forecast import Event, forecast, next_decision, usual_duration
+from gossamer.planner.forecast import Event, forecast, next_decision, obstacle_to, usual_duration
 from gossamer.planner.policy.rounds import Action, is_overdue
 from gossamer.planner.schedules import PlannedGroup, Schedules
 from gossamer.sites.file.load import uninterrupted
@@ -103,9 +103,7 @@ def _row(group: PlannedGroup, state: GroupState | None, now: float) -> PlannedRo
         word, why = ("paused", group.off) if group.off else ("new", new)
         return PlannedRound(group.group, group.kind, group.file, word, 0, None, None, None, why, False, group.off, 0, 0)
     action, at, why = next_decision(group, state, now)
-    # Of what is no more to be done, it may still be noted that it could not be done.
-    wants_tasks = group.tasks is not None and state.began is not None and state.closed is None and not state.tasks
-    obstacle = state.obstacle if action is not Action.WAIT or wants_tasks else ""
+    obstacle = obstacle_to(group, state, now)
     late = state.late or (state.began is not None and is_overdue(group.policy, last_round(state, now), now))
     return PlannedRound(
         group.group,

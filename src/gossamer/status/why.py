@@ -19,6 +19,7 @@ from gossamer.model import (
     Request,
     RequestPlace,
 )
+from gossamer.model.plural import counted
 from gossamer.model.reply import Counts
 from gossamer.status.dead import dead_id
 from gossamer.status.overview import WORKERS_READ, is_alive
@@ -31,7 +32,7 @@ DECISIONS = {
     PageEvent.READ: "it was read; its content was new, or the same as before",
     PageEvent.CHANGED: "it was read, and its content had changed",
     PageEvent.UNCHANGED: "its server said that it had not changed",
-    PageEvent.MISSING: "its server said that it does not exist ({misses} times in a row)",
+    PageEvent.MISSING: "its server said that it does not exist ({misses} in a row)",
     PageEvent.FAILED: "its visit failed for good",
     PageEvent.REPLACED: "it led elsewhere: a redirect, or another try, took its place",
     PageEvent.DROPPED: "an operator dropped it from the queue",
@@ -95,7 +96,7 @@ def _became(frontier: ValkeyFrontier, lane: str, request: Request, rules: Record
         yield _recorded(page, rules, now)
         if page.trail:
             event, at = page.trail[-1]
-            yield f"last decision, at {_moment(at)}: {DECISIONS[event].format(round=page.version, misses=page.misses)}"
+            yield f"last decision, at {_moment(at)}: {DECISIONS[event].format(round=page.version, misses=counted(page.misses, 'time'))}"
     elif not seen and not place.state:
         yield "nothing has led to it: it is no seed that was queued, and no page that was fetched links to it"
     if place.state:

@@ -8,7 +8,7 @@ from gossamer.frontier.server.info import ServerInfo
 from gossamer.model import WorkerInfo
 from gossamer.model.reply import HostInfo
 from gossamer.planner.alerts.conditions import conditions, duration
-from gossamer.planner.alerts.crawl_counts import CrawlReading, RunningRound
+from gossamer.planner.alerts.crawl_counts import CrawlReading, EndedRound, RunningRound
 from gossamer.planner.alerts.history import SLOTS, CountHistory, SampledTotals
 from gossamer.planner.alerts.rules import KINDS
 from gossamer.status.tasks import TaskCounts
@@ -87,6 +87,10 @@ def test_tasks_rounds_pauses_and_workers() -> None:
     late = NOTHING._replace(rounds=rounds)
     assert (found("late_round", late), found("late_round", late, after="1h")) == ({"a": True}, {"a": True, "c": True})
     assert found("paused", NOTHING._replace(paused={"a": "login failed"})) == {"a": True}
+    held = NOTHING._replace(held_rounds={"a": "tasks.csv: No such file"})
+    assert found("held_round", held) == {"a": True}
+    ended = {"a": EndedRound(3, 1, 1), "b": EndedRound(3, 9, 8), "c": EndedRound(0, 0, 0), "d": None}
+    assert found("failed_round", NOTHING._replace(last_rounds=ended)) == {"a": True, "d": None}
     some = NOTHING._replace(open={"a": 3, "b": 3, "c": 0}, served={"b"})
     assert found("no_workers", some) == {"a": True}
     lost = [WorkerInfo("i", {"name": "w1"}, 10.0, 4, False), WorkerInfo("j", {"name": "w2"}, 60.0, 0, False)]

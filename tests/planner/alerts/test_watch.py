@@ -17,12 +17,14 @@ from tests.support.planned_crawl import LEAD, Interrupted, PlannedCrawl
 from tests.support.site import Reply, Site
 
 from gossamer.errors import DecodingError, FrontierUnavailable, PermissionDenied
-from gossamer.model import GroupPolicy, LanePolicy, Selection, Token
+from gossamer.model import Ending, GroupPolicy, LanePolicy, Selection, Token
 from gossamer.model.reply import PAGES_FULL, REMOVED
 from gossamer.planner.alerts.message import AlertMessage
 from gossamer.planner.alerts.overview import AlertOverview, alert_overview
 from gossamer.planner.alerts.webhook import Webhook
 from gossamer.planner.loop import Planner
+from gossamer.planner.round_tasks import RoundTasks
+from gossamer.sites.file.grant import Grant
 from gossamer.testing.servers import Server
 
 MINUTE = 60.0
@@ -420,3 +422,34 @@ def test_whoever_leads_and_whenever_it_is_stopped_each_is_told_once(
             fired = [at for at, fires in told if fires]
             assert all(later - at >= 40 for at, later in pairwise(fired))
             assert bool(told and told[-1][1]) == (name == "a"), "what fires in the end, and only that, is told last"
+
+
+def test_a_site_that_is_down_and_a_round_that_cannot_begin_are_told(valkey_server: Server, crawl_name: str) -> None:
+    with watched(valkey_server, crawl_name) as here:
+        crawl, planner = here.crawl, here.planner("one")
+        here.rules(
+            "every: 10s\ngather: 0s\nclear: 0s\nrules:\n  held_round: {for: 1m}\n  no_workers: {active: false}\n"
+        )
+        crawl.push("down", "{every: 10m}")
+        crawl.seed("down", 3)
+        crawl.fetch("down", ending=Ending.FAILED)
+        here.go_on(planner, MINUTE)
+        assert here.firing() == [("failed_round", "down")]
+        assert [alert.text for alert in here.view().alerts] == ["all 3 pages of round 0 failed"]
+        here.go_on(planner, 10 * MINUTE)
+        assert here.frontier.rounds("down", 1)[0].round == 1
+        assert here.firing() == [("failed_round", "down")], "the next round runs: nothing is known yet"
+        crawl.run_round("down")
+        here.go_on(planner, MINUTE)
+        assert here.firing() == []
+        here.frontier.round_note("down", 1, {"obstacle": "tasks.csv: No such file"})
+        here.go_on(planner, MINUTE)
+        assert here.firing() == [], "nothing is due"
+        plan = "spider: fed\nschedule: {every: 1d}\ntasks: {key: k, csv: tasks.csv}\n"
+        here.frontier.put_document("spider", "fed", plan)
+        here.frontier.define("fed", {"page": LanePolicy()}, GroupPolicy(start=True))
+        crawl.seed("fed")
+        planner._tasks = RoundTasks(here.frontier, Grant())
+        here.go_on(planner, 2 * MINUTE)
+        assert here.firing() == [("held_round", "fed")]
+        assert "this planner may not read it" in here.view().alerts[-1].text

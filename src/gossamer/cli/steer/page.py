@@ -289,7 +289,7 @@ def _told(page: PageInfo, now: float) -> Iterator[tuple[str, str]]:
         status = f"status {page.status}, " if page.status else ""
         yield (
             "visited",
-            f"{moment(page.last)}, {status}changed {page.changes} times, missing {page.misses} times in a row",
+            f"{moment(page.last)}, {status}changed {output.counted(page.changes, 'time')}, missing {output.counted(page.misses, 'time')} in a row",
         )
     if page.due:
         when = "now" if page.due <= now else f"in {duration(page.due - now)}"

@@ -96,6 +96,9 @@ class GroupState(NamedTuple):
     """Whether a planner has pushed the tasks of the round."""
     obstacle: str = ""
     """Why a planner could not do what was due."""
+    pages: int = 0
+    failed: int = 0
+    """What a round that has ended has brought: its pages with those that failed, and these."""
 
 
 class PlanState(NamedTuple):

@@ -11,6 +11,8 @@ from gossamer.planner.alerts.history import NOTHING, CountHistory, SampledTotals
 from gossamer.planner.alerts.rules import (
     AlertRule,
     DeadLetters,
+    FailedRound,
+    HeldRound,
     HostBlocked,
     ItemRate,
     LateRound,
@@ -97,6 +99,22 @@ def _late_round(rule: LateRound, reading: CrawlReading, history: CountHistory) -
             )
 
 
+def _held_round(rule: HeldRound, reading: CrawlReading, history: CountHistory) -> Conditions:
+    for group, why in reading.held_rounds.items():
+        yield AlertCondition(group, True, f"what is due for its rounds cannot be done: {why}")
+
+
+def _failed_round(rule: FailedRound, reading: CrawlReading, history: CountHistory) -> Conditions:
+    for group, last in reading.last_rounds.items():
+        if last is None:
+            yield AlertCondition(group, None)  # it runs
+        elif 0 < last.pages == last.failed:
+            failed = f"its only page failed in round {last.number}"
+            if last.pages > 1:
+                failed = f"all {last.pages:,} pages of round {last.number} failed"
+            yield AlertCondition(group, True, failed)
+
+
 def _queue_growth(rule: QueueGrowth, reading: CrawlReading, history: CountHistory) -> Conditions:
     yield from _growth(rule, reading, history, "waiting", "request")
 
@@ -179,6 +197,8 @@ _KINDS: Mapping[type[AlertRule], Callable[[Any, CrawlReading, CountHistory], Con
     NoItems: _no_items,
     ItemRate: _item_rate,
     LateRound: _late_round,
+    HeldRound: _held_round,
+    FailedRound: _failed_round,
     QueueGrowth: _queue_growth,
     TaskBacklog: _task_backlog,
     TaskDrain: _task_drain,

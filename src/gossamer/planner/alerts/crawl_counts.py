@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 from gossamer.errors import FrontierUnavailable, GossamerError, NotLeader
 from gossamer.frontier.server.info import ServerInfo
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import PlanState, WorkerInfo
+from gossamer.model import GroupState, PlanState, WorkerInfo
 from gossamer.model.reply import REMOVED, Counts, HostInfo
 from gossamer.planner.alerts.history import SampledTotals
 from gossamer.planner.alerts.rules import (
@@ -26,6 +26,7 @@ from gossamer.planner.alerts.rules import (
     WorkerLost,
 )
 from gossamer.planner.decider import last_round
+from gossamer.planner.forecast import obstacle_to
 from gossamer.planner.schedules import PlannedGroup
 from gossamer.status.overview import WORKERS_READ, blocked_hosts, is_alive
 from gossamer.status.tasks import TaskCounts, task_counts, task_queues
@@ -45,6 +46,14 @@ class RunningRound(NamedTuple):
     deadline: float | None
 
 
+class EndedRound(NamedTuple):
+    """A round that is over: its pages with those that failed, and these."""
+
+    number: int
+    pages: int
+    failed: int
+
+
 class CrawlReading(NamedTuple):
     """A crawl at a time. What no rule needs is empty."""
 
@@ -62,6 +71,10 @@ class CrawlReading(NamedTuple):
     servers: Sequence[ServerInfo]
     unread: Mapping[type[AlertRule], str] = MappingProxyType({})
     """The kinds of rules for which something could not be read, and why: of these nothing is known."""
+    held_rounds: Mapping[str, str] = MappingProxyType({})
+    """The groups for whose rounds a planner cannot do what is due, and why."""
+    last_rounds: Mapping[str, EndedRound | None] = MappingProxyType({})
+    """The last round of each planned group; None: it runs."""
 
 
 class _Parts:
@@ -109,6 +122,8 @@ def read_crawl(
         parts.read((HostBlocked,), lambda: blocked_hosts(frontier), list[HostInfo]()),
         parts.read((ServerMemory,), frontier.connection.server_infos, tuple[ServerInfo, ...]()),
         parts.unread,
+        _held(state, planned),
+        {name: _ended(group) for name, group in groups if name in planned and not planned[name].off},
     )
 
 
@@ -123,6 +138,19 @@ def _totals(counts: Counts, tasks: Mapping[str, TaskCounts]) -> dict[str, Sample
         )
         for x in counts.groups
     }
+
+
+def _held(state: PlanState, planned: Mapping[str, PlannedGroup]) -> dict[str, str]:
+    told = {
+        name: obstacle_to(planned[name], group, state.time_of(group))
+        for name, group in state.groups.items()
+        if group.obstacle and name in planned
+    }
+    return {name: why for name, why in told.items() if why}
+
+
+def _ended(group: GroupState) -> EndedRound | None:
+    return None if group.closed is None else EndedRound(group.round, group.pages, group.failed)
 
 
 def _rounds(state: PlanState, planned: Mapping[str, PlannedGroup]) -> dict[str, RunningRound]:

@@ -127,6 +127,16 @@ class LateRound(AlertRule):
     """The deadline of rounds whose schedule has none, of spiders too. None: these are never late."""
 
 
+class HeldRound(AlertRule):
+    """A round is due, and the planner cannot begin it, or not push its tasks, as when they cannot be read."""
+
+    wait: Duration = Field(default=300.0, alias="for")
+
+
+class FailedRound(AlertRule):
+    """Every page of the last round failed: the site is down, or lets nobody in."""
+
+
 class QueueGrowth(AlertRule):
     """The queue of a site is long and grows."""
 
@@ -216,6 +226,8 @@ KINDS: Mapping[str, type[AlertRule]] = {
     "no_items": NoItems,
     "item_rate": ItemRate,
     "late_round": LateRound,
+    "held_round": HeldRound,
+    "failed_round": FailedRound,
     "queue_growth": QueueGrowth,
     "task_backlog": TaskBacklog,
     "task_drain": TaskDrain,

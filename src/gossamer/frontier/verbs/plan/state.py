@@ -108,6 +108,8 @@ class PlanVerbs:
             place,
             bool(row.get("tasks")),
             row.get("obstacle", ""),
+            row.get("pages", 0),
+            row.get("failed", 0),
         )
 
 
