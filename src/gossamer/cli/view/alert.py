@@ -13,7 +13,7 @@ import typer
 from gossamer.cli import exit_codes, options, output
 from gossamer.cli.options import argument, flag, option
 from gossamer.cli.progress import duration
-from gossamer.cli.timestamp import moment
+from gossamer.cli.timestamp import when
 from gossamer.errors import SettingError, UnknownDocument
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.planner.alerts.documents import (
@@ -73,22 +73,24 @@ def list_(
                 x.severity,
                 x.state,
                 x.subject,
-                moment(x.since),
+                when(x.since, view.now),
                 "sent" if x.sent else "",
-                moment(x.silenced),
+                when(x.silenced, view.now),
                 x.text,
             )
             for x in view.alerts
         ],
+        ("sent", "severity"),
     )
     if messages:
         output.write_line("")
         output.write_table(
             ("message", "alert", "status", "alerts", "delivery", "failed tries", "last error", "text"),
             [
-                (moment(x.at), x.rule, x.status, x.firing_count + x.resolved_count, x.state, x.tries, x.error, line_of(x))
+                (when(x.at, view.now), x.rule, x.status, x.firing_count + x.resolved_count, x.state, x.tries, x.error, line_of(x))
                 for x in messages
             ],
+            ("alerts",),
         )  # fmt: skip
 
 
