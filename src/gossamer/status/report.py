@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import DailyCounts
+from gossamer.model import counter_names as names
 from gossamer.model.plural import counted
 from gossamer.status.chart import Series
 from gossamer.status.dead import dead_url, scan_dead
@@ -30,6 +31,31 @@ class Failures(NamedTuple):
     last: float
     url: str
     detail: str
+
+
+class LeftOut(NamedTuple):
+    """What a site left out or lost: where (a layer, LAYER.FIELD or LAYER.follow[N]), what, and how many records, pages or seeds."""
+
+    group: str
+    where: str
+    what: str
+    number: int
+
+
+LEFT_OUT = {
+    names.REPLACED: "records replaced by those of other pages with the same key, or more",
+    names.OVERWRITTEN: "records replaced by others of their page with the same key",
+    names.SKIPPED: "pages with fewer records than the rule counts",
+    names.CONTESTED: "pages with links that an earlier rule leads to another layer",
+    names.UNLINKED: "pages with links whose {name} is empty",
+    names.LIMITED: "pages with links beyond limit, pages or limits.depth",
+    names.BROKEN: "pages of XML not well-formed, perhaps read in part",
+    names.UNREADABLE: "pages with a value that is not of its type",
+    names.LACKING: "pages that lack a required field",
+    names.SEEDS_EMPTY: "seeds with neither records nor links",
+    names.SEEDS_UNREAD: "seeds that could not be read",
+}
+"""What counters of sites say of things that are not stored; the name, or its beginning."""
 
 
 class Stuck(NamedTuple):
@@ -80,6 +106,18 @@ def failures(frontier: ValkeyFrontier, groups: Sequence[str], days: int) -> list
             else:
                 found[key] = known._replace(number=number)
     return sorted(found.values(), key=lambda row: (-row.number, row.group, row.lane, row.reason))
+
+
+def left_out(frontier: ValkeyFrontier, groups: Sequence[str]) -> list[LeftOut]:
+    """What these groups left out or lost since they are counted; by group and kind."""
+    return [
+        LeftOut(row.group, name.removeprefix(head), what, round(number))
+        for row in frontier.counts().groups
+        if row.group in groups
+        for head, what in LEFT_OUT.items()
+        for name, number in sorted(row.counters.items())
+        if name.startswith(head) and number > 0
+    ]
 
 
 def stuck(frontier: ValkeyFrontier, groups: Sequence[str]) -> Iterator[Stuck]:

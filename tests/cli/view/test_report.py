@@ -1,4 +1,4 @@
-"""`gossamer report`: what each day brought, what failed, what is stuck."""
+"""`gossamer report`: what each day brought, what failed, what was left out, what is stuck."""
 
 from __future__ import annotations
 
@@ -78,6 +78,20 @@ def test_failures_are_told_by_reason(two_days: ValkeyFrontier, command: Command)
     assert row["url_of_the_last"] == "https://shop.example/10"
     assert command("report", "failures", "--days", "1").rows[0][3] == "1"
     assert command("report", "failures", "--csv").out.splitlines()[0].startswith("site,layer,reason,number")
+
+
+def test_what_sites_left_out_is_told_by_layer(two_days: ValkeyFrontier, command: Command) -> None:
+    changes = [
+        CounterChange("shop", "site/replaced/lamp", 3),
+        CounterChange("shop", "site/limited/list.follow[0]", 1),
+        CounterChange("shop", "site/seeds_unread/gone", 2),
+        CounterChange("shop", "site/seeds_empty", 0),
+    ]
+    two_days.exchange(Token.fresh(), counters=changes)
+    rows = [(row["where"], row["number"]) for row in command("report", "left-out", "--json").json]
+    assert rows == [("lamp", 3), ("list.follow[0]", 1), ("lamp", 2), ("gone", 2)]
+    two_days.define("other", {"page": LanePolicy()})
+    assert command("report", "left-out", "--site", "other").out == "nothing was left out\n"
 
 
 def test_what_waits_for_nobody_is_stuck(two_days: ValkeyFrontier, command: Command) -> None:

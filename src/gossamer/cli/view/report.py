@@ -88,6 +88,23 @@ def failures(
     _write(columns, table, csv, json, "there are no dead letters of these days")
 
 
+@app.command("left-out")
+def left_out(
+    site: Sites = None,
+    csv: Csv = False,
+    json: options.Json = False,
+    where: options.Where = options.HERE,
+) -> None:
+    """Show what sites left out or lost, by layer, rule or field.
+
+    Rows that replaced others with the same key, links that were not followed, pages that were read in part, seeds that brought
+    nothing: what `gossamer crawl` reports at its end, over all rounds. Some of it may be meant.
+    """
+    with where.find() as frontier:
+        rows = reports.left_out(frontier, _groups(frontier, site))
+    _write(("site", "where", "what", "number"), rows, csv, json, "nothing was left out")
+
+
 @app.command()
 def cycles(
     limit: Annotated[int, option("--limit", "N", "Show the last N cycles.", min=1, max=500)] = 10,
