@@ -199,7 +199,9 @@ def test_ctrl_c_is_one_line_and_exit_130(plant: Plant, capsys: pytest.CaptureFix
 
 INTERRUPTED_WHILE_FREEING = """
 import signal, sys, time
-from gossamer.cli import main, options
+from gossamer.cli import app, main, options
+
+app.INTERRUPT_AGAIN_SECONDS = 0  # As soon as it may.
 
 class Freed:
     def __del__(self):

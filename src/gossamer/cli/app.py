@@ -11,9 +11,11 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -132,9 +134,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _repeat_interrupt(unraisable: sys.UnraisableHookArgs) -> None:
     """Send Ctrl-C again when it arrived inside a `__del__`: Python prints an exception raised there and drops it."""
     if isinstance(unraisable.exc_value, KeyboardInterrupt):
-        threading.Timer(INTERRUPT_AGAIN_SECONDS, os.kill, (os.getpid(), signal.SIGINT)).start()
+        threading.Thread(target=_interrupt_after_hook, args=(threading.get_ident(),), daemon=True).start()
     else:
         sys.__unraisablehook__(unraisable)
+
+
+def _interrupt_after_hook(thread: int) -> None:
+    """Wait until the thread has left `_repeat_interrupt`: what is raised in there is dropped as well."""
+    while _in_hook(sys._current_frames().get(thread)):
+        time.sleep(INTERRUPT_AGAIN_SECONDS)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def _in_hook(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code is _repeat_interrupt.__code__:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _main(arguments: Sequence[str] | None) -> int:
