@@ -133,8 +133,8 @@ class ServerTooOld(FrontierError):
 
 
 class ReadOnlyReplica(FrontierUnavailable):
-    """The server is a read-only replica. Point GOSSAMER_URL at the primary, or use redis+sentinel://. A worker that was at work
-    connects anew until a primary answers there."""
+    """The server is a read-only replica. Point GOSSAMER_URL at the primary, or use redis+sentinel://. A running worker
+    reconnects until a primary answers there."""
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message or " ".join((self.__doc__ or "").split()), maybe_executed=False)

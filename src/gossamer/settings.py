@@ -411,7 +411,7 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_SITE_TABLES",
         "",
         _text_or_empty,
-        "The tables that site files of the crawl may read with `refresh`, divided by commas; `*` stands for anything, and lets planners run the queries of spider files. Whoever can push a file can send what they hold somewhere. A site file that is named on the command line may read all tables of its database. Empty: none.",
+        "The tables that site files of the crawl may read with `refresh`, divided by commas; `*` stands for anything, and lets planners run the queries of spider files. Anyone who can push a file can then send the contents of these tables elsewhere. A site file that is named on the command line may read all tables of its database. Empty: none.",
     ),
     Setting(
         "GOSSAMER_PRIVATE_ADDRESSES",

@@ -49,7 +49,7 @@ class Pace:
         self._last = now
 
     def leased(self, want: int, got: int, ready_in: float | None, now: float) -> None:
-        """So many of the wanted leases came, and more may be ready in so many seconds."""
+        """`got` of the wanted leases came, and more may be ready in `ready_in` seconds."""
         self._got_all = 0 < want <= got
         soon = min(self._idle, IDLE_LAST if ready_in is None else ready_in)
         if got:

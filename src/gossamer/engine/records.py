@@ -30,7 +30,7 @@ class RecordSink(Protocol):
         """Whether the storage of a site was empty when it was prepared: what was kept before is gone."""
 
     async def archive(self, site: ServedSite, suffix: str) -> None:
-        """Put aside what begins anew with each round."""
+        """Put aside the storage that starts empty in each round."""
 
     async def put(
         self,

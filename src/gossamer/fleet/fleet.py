@@ -1,4 +1,4 @@
-"""The supervisor: so many workers, each a process, watched until all have ended."""
+"""The supervisor: a number of workers, each a process, watched until all have ended."""
 
 from __future__ import annotations
 

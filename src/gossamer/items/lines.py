@@ -104,7 +104,7 @@ def _opened(path: Path, size: int) -> IO[bytes]:
     try:
         stream = path.open("r+b" if size else "w+b")
     except FileNotFoundError:
-        raise ExportStopped(f"{path} is gone. To begin anew without it, remove {path}.position too.") from None
+        raise ExportStopped(f"{path} is missing. To start again without it, remove {path}.position too.") from None
     if stream.seek(0, io.SEEK_END) < size:
         stream.close()
         raise ExportStopped(f"{path} is shorter than it was. Name another file, or remove it and {path}.position.")

@@ -75,7 +75,7 @@ class SeenPolicy:
                 )
             if self.window_rounds and self.scope is SeenScope.ROUND:
                 raise PolicyError(
-                    "seen: a window of rounds needs the scope forever; the scope round begins anew in each."
+                    "seen: a window of rounds needs the scope forever; the scope round forgets at each new round."
                 )
             if 0 < self.window < 1 or 0 < self.window_count < 4:
                 raise PolicyError("seen: a window must be at least one second, or four fingerprints.")

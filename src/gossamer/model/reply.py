@@ -140,7 +140,7 @@ class LaneCounts(NamedTuple):
 
     @property
     def waiting(self) -> int:
-        """What nobody has begun yet: queued, delayed or found."""
+        """What no worker has begun yet: queued, delayed or found."""
         return self.queued + self.delayed + self.found
 
 

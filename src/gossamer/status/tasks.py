@@ -13,8 +13,9 @@ SHORTEST = 1.0
 
 
 class TaskQueue(NamedTuple):
-    """One key that feeds a group: tasks `waiting` in it, and `leased` to workers that make requests of them. `drain_seconds`: in what
-    time both are done at the pace of the last minutes, if none is added; None if nobody does any."""
+    """One key that feeds a group: tasks `waiting` in it, and `leased` to workers that make requests of them.
+    `drain_seconds`: in what time both are done at the pace of the last minutes, if none is added; None if no worker
+    takes any."""
 
     group: str
     key: str

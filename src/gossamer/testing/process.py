@@ -69,7 +69,7 @@ def wait_until(condition: Callable[[], T], what: str, seconds: float = 30.0, *, 
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port that nobody listened on a moment ago. Another process may still take it: be ready to try again."""
+    """A port that was free a moment ago. Another process may still take it: be ready to try again."""
     # The system's randomness: processes with equally seeded generators must not try the same ports in step.
     choice = random.SystemRandom()
     for _ in range(1000):

@@ -297,11 +297,11 @@ def test_what_cannot_be_run_is_said_in_a_line(place: Place) -> None:
 def test_fresh_begins_anew_when_the_question_is_answered(place: Place) -> None:
     place.crawl("shop", "-w", "1", "--project", "project")
     _, said = place.run("crawl", "shop", "--fresh", "--project", "project", code=1)
-    assert f"Begin shop anew? 0 open requests, {place.all.total()} items, 0 dead letters" in said
+    assert f"Start shop over? 0 open requests, {place.all.total()} items, 0 dead letters" in said
     assert "nothing was changed" in said
     assert place.items() == place.all
     answer, said = place.crawl("shop", "-w", "1", "--fresh", "--yes", "--project", "project")
-    assert "shop begins anew" in said
+    assert "shop starts over" in said
     assert (answer["round"], answer["pages"], answer["drained"]) == (0, place.all.total(), True)
     assert place.items() == place.all, "the old items are gone"
     assert "give one of them" in place.run("crawl", "shop", "--fresh", "--resume", "--project", "project", code=2)[1]

@@ -96,7 +96,7 @@ def layer(text: str) -> str:
         (BEGIN + "database: records.db\nlayers: {a: {}}\n", "this is not the URL of a database (as sqlite:///records.db or "),
         # policies
         (BEGIN + "seen: {policy: rolling}\nlayers: {a: {}}\n", "seen: rolling needs one of window (seconds), count and rounds"),
-        (BEGIN + "seen: {policy: hits, rounds: 3, scope: round}\nlayers: {a: {}}\n", "seen: a window of rounds needs the scope forever (the scope round begins anew in each)"),
+        (BEGIN + "seen: {policy: hits, rounds: 3, scope: round}\nlayers: {a: {}}\n", "seen: a window of rounds needs the scope forever (the scope round forgets at each new round)"),
         (layer("seen: {policy: bloom, capacity: 1}"), "layers.a.seen: capacity 1 must lie between"),
         (BEGIN + "politeness: {delay: 100w}\nlayers: {a: {}}\n", "politeness: delay is 60480000.0 (it must be a finite number, at least 0 and at most 3.1536e+07)"),
         (BEGIN + "politeness: {hosts: {a.example: {delay: 100w}}}\nlayers: {a: {}}\n", "politeness: delay is 60480000.0"),

@@ -76,7 +76,7 @@ def crawl(
         )
     spider.enter(project)
     if fresh and resume:
-        raise typer.BadParameter("--fresh begins anew and --resume goes on; give one of them")
+        raise typer.BadParameter("--fresh starts over and --resume continues; give one of them")
     if are_sites(names):
         if files:
             raise typer.BadParameter("-O and -o are for spiders; sites have `store`, and `gossamer items export`")

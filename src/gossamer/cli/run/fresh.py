@@ -1,4 +1,4 @@
-"""`gossamer crawl --fresh`: what is kept of a crawl goes, and it begins anew."""
+"""`gossamer crawl --fresh`: everything that is kept of a crawl is deleted, and it starts over."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def drop_crawl(frontier: ValkeyFrontier, groups: Sequence[str], yes: bool) -> No
     left, items = sum(row.open for row in rows), sum(row.items_waiting for row in rows)
     dead = sum(row.dead for row in rows)
     options.confirm(
-        f"Begin {named} anew? {output.counted(left, 'open request')}, {output.counted(items, 'item')}, {output.counted(dead, 'dead letter')} and all that was seen go.",
+        f"Start {named} over? {output.counted(left, 'open request')}, {output.counted(items, 'item')}, {output.counted(dead, 'dead letter')} and the memory of seen pages will be deleted.",
         yes,
     )
     progress.drop(left + dead, *(frontier.drop_group(row.group) for row in rows))
-    output.write_notice(f"{named} begins anew")
+    output.write_notice(f"{named} starts over")

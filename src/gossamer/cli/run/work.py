@@ -118,7 +118,7 @@ def work(
 
 
 def _begin_again(folder: Path) -> None:
-    """Run this command anew in the same process: Scrapy makes a spider with its arguments once."""
+    """Run this command again in the same process: Scrapy makes a spider with its arguments once."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -58,7 +58,7 @@ class TaskInput:
                 raise self._stopped(*problem)
 
     def take(self, count: int) -> None:
-        """So many of the last tasks were pushed."""
+        """The number of the last tasks that were pushed."""
         self.pushed += count
         if count < len(self._numbers):
             self.rest = f"{self._unit} {self._numbers[count]:,}"

@@ -249,7 +249,7 @@ class Restore:
             # Put together, its parts would take ever more new requests for known ones.
             number = self.source.header["partitions"]
             raise SnapshotError(
-                f"memory {row['memory']!r} is a bloom filter, which cannot be divided anew; import into a crawl with "
+                f"memory {row['memory']!r} is a bloom filter, which cannot be divided in another way; import into a crawl with "
                 f"GOSSAMER_PARTITIONS={number}, or with --forget-bloom, which fetches again what it knew"
             )
         self._everywhere(["memory", row["memory"], dict(row["policy"])])

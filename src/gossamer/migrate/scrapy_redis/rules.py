@@ -49,7 +49,7 @@ _DIFFERS: Mapping[str, str] = {
     "Whether seeds are still in progress is shown by `gossamer status`.",
     "picklecompat": "It reads and writes plain data, and in queues objects of the project that are data; nothing that a pickle names is called.",
     "own-pipeline": "Items go to the list at once, not with their page: a page that is done again brings them again.",
-    "feeds": "On the frontier, all workers together write a local file from the item stream: every item of the round once. -O begins it anew with "
+    "feeds": "On the frontier, all workers together write a local file from the item stream: every item of the round once. -O starts it again with "
     "each round. Before, each worker wrote by itself.",
     "flush-on-start": "It drops the whole group with its dead letters and counters, and only if no other worker is there.",
 }

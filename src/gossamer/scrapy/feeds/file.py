@@ -313,7 +313,7 @@ class FeedFile:
         else:
             self._state = self._fresh(frontier, info, size)
             if size and self._overwrite:
-                logger.info("The feed %s begins anew, with round %d.", self.path, info.round)
+                logger.info("The feed %s starts again, with round %d.", self.path, info.round)
             self._save_unread(frontier, keep_all)
             self._say_late(frontier, info)
         state = self._state

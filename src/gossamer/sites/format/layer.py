@@ -100,7 +100,7 @@ class Revisit(SiteModel):
     adaptive: Flag = False
     """Halve the time when a page has changed since the last visit, and make it longer by half when it has not."""
     gone: Annotated[Whole, Field(ge=1, le=200)] = 3
-    """After so many visits in a row on which the page does not exist (404, 410), do not visit it again."""
+    """The number of visits in a row on which the page does not exist (404, 410), after which it is not visited again."""
 
     @model_validator(mode="before")
     @classmethod
