@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import re
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -131,3 +133,23 @@ def test_cycles_of_planners_are_told_by_layer(frontier: ValkeyFrontier, command:
         ["3", "0", "3", "shop.lamp", "2", "2", "3"],
     ]
     assert [row["room"] for row in command("report", "cycles", "--json", "--limit", "1").json] == [1]
+
+
+def test_rows_stay_whole_on_a_terminal_of_80_columns(
+    command: Command, frontier: ValkeyFrontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = "newspapers"
+    frontier.define(group, {"articles": LanePolicy()})
+    token = Token.fresh()
+    frontier.add([Request(number, "h", f"{group}.articles") for number in range(3)])
+    for ending in (Ending.DONE, Ending.FAILED, Ending.RETRY):
+        [lease] = frontier.exchange(token, want=1).leases
+        counters = [CounterChange(group, f"site/{name}/articles", 1_234_567) for name in ("read", "rows", "lacking")]
+        frontier.exchange(token.next(), settle=[Settlement(lease, ending)], counters=counters)
+        token = Token.fresh()
+    rows = len(command("report", "daily").rows)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    lines = re.sub(r"\x1b\[[\d;]*m", "", command("report", "daily").out).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len([line for line in lines if re.match(r"\d{4}-\d\d-\d\d +newspapers ", line)]) == rows, lines

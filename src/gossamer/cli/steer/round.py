@@ -65,6 +65,7 @@ def list_(
             )
             for x in rounds
         ],
+        ("who", "trigger", "note"),
     )
 
 

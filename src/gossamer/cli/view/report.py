@@ -22,6 +22,8 @@ app = options.Noun("What a crawl brought over days, what failed, and what is stu
 
 Sites = Annotated[list[str] | None, option("--site --group", "NAME", "Only this site or spider; may be given again.")]
 Days = Annotated[int, option("--days", "N", "The last N days, today included.", min=1, max=400)]
+OPTIONAL = ("finished", "read", "retried", "partition", "scheduled", "limit", "detail")
+"""Columns of all reports that a narrow terminal goes without, the first of them first."""
 Csv = Annotated[bool, flag("--csv", "Write CSV to standard output instead of a table.")]
 
 
@@ -168,4 +170,5 @@ def _write(columns: Sequence[str], rows: Iterable[Sequence[Any]], as_csv: bool, 
     elif not rows:
         output.write_line(nothing)
     else:
-        output.write_table(columns, [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in rows])
+        cells = [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in rows]
+        output.write_table(columns, cells, [name for name in OPTIONAL if name in columns])
