@@ -48,7 +48,7 @@ demo: $(RUN_STAMP)
 # The types are checked beside the tests: that takes most of a minute of one core where nothing is cached.
 test: system quick-lint
 	@scripts/scrapy-versions.sh $(VENV) $(SCRAPY_OLDEST)
-	@scripts/beside.sh $(BIN)/mypy -- $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+	@scripts/beside.sh mypy $(BIN)/python scripts/check_types.py -- $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 test-matrix: $(DEV_STAMP) system scrapy-versions
 	@SCRAPY_MATRIX=1 $(BIN)/python -m pytest -n $(WORKERS) tests/scrapy tests/scrapy_redis tests/courier tests/cli/run $(PYTEST_ARGS)
@@ -57,7 +57,7 @@ scrapy-versions: $(DEV_STAMP)
 	@scripts/scrapy-versions.sh $(VENV) $(SCRAPY_OLDEST) $(SCRAPY_OTHERS)
 
 lint: quick-lint
-	@$(BIN)/mypy
+	@$(BIN)/python scripts/check_types.py
 
 quick-lint: $(DEV_STAMP)
 	@$(BIN)/ruff check .

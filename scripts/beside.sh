@@ -1,23 +1,24 @@
 #!/bin/bash
 # Run a check beside a longer command.
 #
-# usage: scripts/beside.sh CHECK... -- COMMAND...
+# usage: scripts/beside.sh NAME CHECK... -- COMMAND...
 #
 # Says in one line when the check fails, and shows what it wrote when the command has ended. Fails if either fails, with the command's exit
 # code if that is not 0.
 set -uo pipefail
 
+name=${1:-}
+[ $# -eq 0 ] || shift
 check=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do
     check+=("$1")
     shift
 done
 if [ ${#check[@]} -eq 0 ] || [ $# -lt 2 ]; then
-    echo "usage: scripts/beside.sh CHECK... -- COMMAND..." >&2
+    echo "usage: scripts/beside.sh NAME CHECK... -- COMMAND..." >&2
     exit 2
 fi
 shift
-name=$(basename "${check[0]}")
 
 written=$(mktemp)
 (
