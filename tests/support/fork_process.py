@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 MESSAGE = 1 << 20
+FIRST_CALL_MS = 60_000
 DIE_WITH_PARENT, ADOPT = 1, 36
 """What `prctl` calls them: PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER."""
 
@@ -106,7 +107,11 @@ def serve(listener: socket.socket) -> dict[str, Any]:
         tell(owner, ["ended", pid, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])])
 
     while True:
-        for number, _ in watch.poll():
+        ready = watch.poll(FIRST_CALL_MS if not connections else None)
+        if not ready:
+            # Whoever started it has not come.
+            os._exit(0)
+        for number, _ in ready:
             if number == listener.fileno():
                 begin()
                 continue
