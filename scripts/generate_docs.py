@@ -212,13 +212,14 @@ def command_line_page() -> str:
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Every command that can be run, with the words that run it; a group is followed, not given."""
+    """Every command that help lists, with the words that run it; a group is followed, not given."""
     yield from _below("gossamer", typer.main.get_command(app.app))
 
 
 def _below(path: str, command: Any) -> Iterator[tuple[str, Any]]:
     if not hasattr(command, "list_commands"):
-        yield path, command
+        if not command.hidden:
+            yield path, command
         return
     for name in command.list_commands(None):
         yield from _below(f"{path} {name}", command.get_command(None, name))
