@@ -86,7 +86,7 @@ mutants: $(DEV_STAMP) system
 # The long forms of tests/chaos, of the state machine and of other searches at random: CHAOS_ARGS="--rounds 200",
 # WORKER_ARGS="--runs 100", CRAWLS_ARGS="--runs 30", PLANNERS_ARGS="--runs 10", MACHINE=100 (times as many examples as in make test).
 MACHINE ?= 34
-SEARCHES := $(addprefix tests/frontier/contract/machine/test_,state_machine.py attempts.py seen_cache.py partitions.py shares.py page_records.py imports.py) $(addprefix tests/scrapy/,feeds/test_histories.py request/test_objects.py speedups/test_urls.py speedups/test_fingerprint.py)
+SEARCHES := $(addprefix tests/frontier/contract/machine/test_,state_machine.py attempts.py seen_cache.py partitions.py shares.py page_records.py imports.py) tests/sites/file/test_load_fuzz.py tests/migrate/test_neocrawler.py $(addprefix tests/scrapy/,feeds/test_histories.py request/test_objects.py speedups/test_urls.py speedups/test_fingerprint.py)
 CONTRACT := $(addprefix tests/frontier/contract/test_,contract.py documents.py mutations.py rounds.py)
 chaos: $(DEV_STAMP) system
 	@$(BIN)/python scripts/chaos/server.py $(CHAOS_ARGS)

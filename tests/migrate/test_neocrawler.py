@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from gossamer.sites.file.problems import errors_of
 from gossamer.sites.page import Reading
 
 ROOT = Path(__file__).parents[2]
+FACTOR = int(os.environ.get("MACHINE_FACTOR", "1"))
 COVERAGE = ROOT / "docs" / "evidence" / "coverage.md"
 
 
@@ -556,7 +558,8 @@ RULES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=100)
+@pytest.mark.timeout(120 * FACTOR)
+@settings(max_examples=40 * FACTOR)
 @given(st.lists(RULES, min_size=1, max_size=3, unique_by=lambda one: one["alias"]))
 def test_whatever_a_rule_holds_the_file_can_be_used_and_nothing_is_dropped_without_a_word(
     rules: list[dict[str, Any]],

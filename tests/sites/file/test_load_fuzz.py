@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from gossamer.sites.compile import compile_site
 from gossamer.sites.file.dump import to_yaml
 from gossamer.sites.file.load import survey_text
 
+FACTOR = int(os.environ.get("MACHINE_FACTOR", "1"))
 WHOLE: dict[str, Any] = {
     "site": "s-{p}",
     "params": {"p": ["x", "y"], "n": [1, 2]},
@@ -88,7 +90,7 @@ def test_the_whole_is_right() -> None:
 
 
 @pytest.mark.timeout(400)
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150 * FACTOR, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(changes)
 def test_any_change_of_a_site_file_is_taken_or_told_of(changed: list[tuple[tuple[Any, ...], Any, str | None]]) -> None:
     data = copy.deepcopy(WHOLE)

@@ -143,7 +143,7 @@ def test_an_anchor_that_contains_itself_is_refused() -> None:
 
 
 @pytest.mark.parametrize("loader", LOADERS)
-@pytest.mark.parametrize("text", ["[" * 5000, "- " * 5000 + "x", "[" * 100 + "]" * 100])
+@pytest.mark.parametrize("text", ["[" * 2000, "- " * 2000 + "x", "[" * 100 + "]" * 100])
 def test_deep_nesting_is_a_problem_and_no_crash(text: str, loader: Any) -> None:
     with pytest.raises(InvalidYaml):
         only(text, loader)

@@ -94,7 +94,7 @@ def test_no_url_takes_for_ever(pattern: str, unit: str, caplog: pytest.LogCaptur
     """Python's own engine would need years for each of them."""
     matcher = Matcher([("a", pattern)], None)
     with caplog.at_level(logging.WARNING):
-        for number in range(30):
+        for number in range(8):
             assert matcher.layer_of(f"http://s.example/{unit * (LONG - 100)}~{number}~") is None
     assert len(caplog.records) <= 1
 
