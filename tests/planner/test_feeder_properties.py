@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gossamer.frontier.contract import Frontier
 from gossamer.model import DueLane, LaneFeed
-from gossamer.planner.feeder import POLICIES, Feeder
+from gossamer.planner.feeder import POLICIES, STARVED, Feeder
 
 CYCLES = 60
 
@@ -91,6 +91,26 @@ def test_the_limit_holds_and_who_is_served_and_has_due_pages_goes_on(
             waited[n] = waited[n] + 1 if hungry else 0
             # The lightest of six has a part of 1 in 61; with rooms of at least one page it waits no longer than that.
             assert waited[n] <= 61, f"lane {n} got nothing for {waited[n]} cycles: {lanes.queued} of {limit} are queued"
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@given(kinds=KINDS, limit=st.integers(1, 40), partitions=st.integers(1, 3))
+def test_who_is_served_goes_on_also_where_others_hold_all_of_a_small_limit(
+    policy: str, kinds: list[LaneKind], limit: int, partitions: int
+) -> None:
+    """As a host that blocks its pages does, or a site whose workers are gone. Each lane has one page beyond the limit at most."""
+    lanes = Lanes(kinds, limit, partitions)
+    feeder = Feeder(cast(Frontier, lanes), limit, POLICIES[policy])
+    waited = [0] * len(kinds)
+    for cycle in range(2 * CYCLES):
+        lanes.work(cycle)
+        due = list(lanes.due)
+        feeder.feed(1)
+        assert sum(lanes.queued) <= limit + len(kinds)
+        for n, kind in enumerate(kinds):
+            hungry = kind.taken and due[n] and not lanes.queued[n]
+            waited[n] = waited[n] + 1 if hungry else 0
+            assert waited[n] <= 61 + STARVED, f"lane {n} got nothing for {waited[n]} cycles: {lanes.queued} of {limit}"
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))

@@ -2,13 +2,14 @@
 
 The room is what may be queued less what is. A lane's rate is its part of its site's weight; how the room is divided by the rates is a policy
 (`planner.policy.shares`). Each partition has its part of the limit, and what a lane is given there it cannot exceed, so no
-leader, and no two of them, ever queue more than the limit. Where the limit is smaller than the number of partitions, those with due
+leader, and no two of them, ever queue more than the limit, but for a page of a lane that would starve. Where the limit is smaller than the number of partitions, those with due
 pages have its places in turn.
 
 A lane that no worker serves would take its share in every cycle and give nothing back, until it had all the room. So a
 lane from which nothing was taken since the last cycle has at most half of what the others leave. One that was served,
 took all of the room and is served no more holds what it has: a part of the room is kept for lanes that have nothing
-queued when there is no other.
+queued when there is no other. Where that is taken, too, or the limit is so small that there is none, a lane that has waited for long
+has one page queued beyond the limit.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ POLICIES: Mapping[str, Policy] = {"weights": weighted_shares, "neocrawler": rate
 MILLION = 1_000_000
 KEPT = 32
 """One place in this many is kept for lanes that have nothing queued while others hold the rest."""
+STARVED = 30
+"""In so many cycles a lane with due pages had nothing queued, and there was no room: it has one page in each from now on, whatever the limit."""
 
 
 def rates(lanes: Sequence[DueLane]) -> dict[str, Fraction]:
@@ -110,7 +113,8 @@ class Feeder:
 
 
 def kept_shares(claims: Sequence[Claim], lanes: Sequence[DueLane], left: int) -> Iterator[tuple[str, Share]]:
-    """What is kept of the room, `left` places, for lanes that have nothing queued: an even part for each, who waited longest first."""
+    """What is kept of the room, `left` places, for lanes that have nothing queued: an even part for each, who waited longest first. Who
+    would starve has one in any case."""
     part = max(1, left // max(1, len(lanes)))
     empty = [
         (claim, lane.due)
@@ -118,9 +122,8 @@ def kept_shares(claims: Sequence[Claim], lanes: Sequence[DueLane], left: int) ->
         if lane.due and not lane.queued and not lane.paused
     ]
     for claim, due in sorted(empty, key=lambda one: -one[0].waited):
-        number = max(0, min(part, due, left))
+        number, waited = max(0, min(part, due, left)), 0
         left -= number
-        yield (
-            claim.rule,
-            Share(claim.rule, number, number, due - number, 0 if number else claim.waited + 1, claim.credit),
-        )
+        if not number:
+            number, waited = int(claim.waited >= STARVED), claim.waited + 1
+        yield claim.rule, Share(claim.rule, number, number, due - number, waited, claim.credit)
