@@ -41,6 +41,29 @@ def events(record: PageInfo) -> list[PageEvent]:
 
 
 @pytest.mark.timeout(120)
+async def test_pages_of_a_layer_that_is_gone_go_over_to_the_one_that_matches_them(crawl: Crawl, site: Site) -> None:
+    """They were visited by their old records for ever, beside the visits of the new layer; what no layer matched left a dead letter each time."""
+    site.on("/list", links("/page/a", "/page/old"))
+    crawl.push(SITE)
+    async with working(NativeWorker(crawl.settings, NativeJob(stage=None, repeat=True))):
+        await until(lambda: min(map(site.paths().count, ("/page/a", "/page/old"))) >= 2)
+        crawl.push(
+            SITE.replace("to: page", "to: thread").replace("page: {match: '^/page/'", "thread: {match: '^/page/a'")
+        )
+        await until(lambda: crawl.dead("forum"))
+        with crawl.frontier() as frontier:
+            await until(lambda: len(frontier.scan_page_records("forum.thread", 0)[1]) == 1)
+        before = site.paths().count("/page/a")
+        await until(lambda: site.paths().count("/page/a") >= before + 4)
+        crawl.push(SITE)
+        await until(lambda: crawl.round("forum") == 0 and records(crawl)["/page/a"].interval == 1)
+    times = [visit.time for visit in site.visits if visit.path == "/page/a"]
+    assert all(later - earlier > 0.9 for earlier, later in pairwise(times[:before])), "by the old layer"
+    assert all(later - earlier > 0.9 for earlier, later in pairwise(times[before : before + 4])), "once, by the new one"
+    assert [reason for reason, _ in crawl.dead("forum")] == ["unknown_layer"]
+
+
+@pytest.mark.timeout(120)
 async def test_pages_are_visited_again_and_their_records_say_what_was_found(crawl: Crawl, site: Site) -> None:
     """One crawl whose pages do all that pages do. The list is read once: what is visited again comes from the records."""
     site.on("/list", links(*PAGES))

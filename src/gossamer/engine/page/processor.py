@@ -89,6 +89,8 @@ class PageProcessor:
                 layer = self._matched_again(lease, request)
                 if layer is None:
                     return None
+                if layer.name != request.layer and not (request.always or request.task or request.again):
+                    return self._handed_over(lease, layer, request)
             if layer.site.obeys and self._robots.known(request.url, layer.agent) is None:
                 # That uses up the host's slot and turn: pages that waited for it must not come in a bunch.
                 options, _ = layer.manner(request.url, request.before)
@@ -174,6 +176,12 @@ class PageProcessor:
                 again=False,
             )
         return site.layers[found[0]]
+
+    def _handed_over(self, lease: Lease, layer: ServedLayer, request: PageRequest) -> Settlement:
+        """The page belongs to another layer from now on. If that knows it already, as where a list was read since, it is fetched there."""
+        fingerprint = layer.site.compiled.fingerprint(layer.name, request.url, request.method, request.body)
+        moved = request._replace(layer=layer.name, fingerprint=fingerprint)
+        return Settlement(lease, Ending.REPLACED, [payload.pack(moved, layer.lane, self._payload_max)])
 
     async def _process(self, lease: Lease, layer: ServedLayer, request: PageRequest, landed: Landed) -> Settlement:
         site, counters = layer.site, self._site_counters.of(layer.site.name)

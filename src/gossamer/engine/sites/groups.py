@@ -13,10 +13,16 @@ from gossamer.engine.sites.files import SiteFiles
 from gossamer.engine.sites.sites import ServedSite
 from gossamer.errors import GroupDropping
 from gossamer.frontier.contract import Frontier
+from gossamer.frontier.snapshot import line
+from gossamer.model import RevisitRules
+from gossamer.model.plan.page_record import YEARS
 from gossamer.settings import Settings
 from gossamer.sites.compile import CompiledSite
 
 logger = logging.getLogger(__name__)
+
+ONCE_MORE = RevisitRules(YEARS, YEARS, YEARS)
+"""Visits of a layer that is gone: what is due comes when it was to come, and then not for as long as can be said."""
 
 
 class SiteGroups:
@@ -32,6 +38,7 @@ class SiteGroups:
     async def define(self, site: ServedSite) -> None:
         """Define the group of a site and its hosts."""
         await self._define_group(site.compiled)
+        await self._end_visits(site.compiled)
         for name, policy in site.compiled.hosts().items():
             await self._ask(Frontier.set_host, name, policy)
 
@@ -72,6 +79,20 @@ class SiteGroups:
         )
         self._defined[compiled.name] = asyncio.get_running_loop().time()
         await self._ask(Frontier.define, compiled.name, compiled.lanes(), bounded)
+
+    async def _end_visits(self, compiled: CompiledSite) -> None:
+        """Pages of layers that are gone from the file are due once more, to go over to the layer that matches them now."""
+        there, own = (await self._ask(Frontier.counts, compiled.name)).lane_policies, compiled.lanes()
+        ended = {}
+        for lane, table in there.items():
+            name = lane.removeprefix(f"{compiled.name}.")
+            if name in own or "records" not in table:
+                continue
+            policy = line.lane_policy_from(line.lane_policy(table))
+            if policy.records is not None and policy.records.revisit not in (None, ONCE_MORE):
+                ended[name] = replace(policy, records=replace(policy.records, revisit=ONCE_MORE))
+        if ended:
+            await self._ask(Frontier.define, compiled.name, ended)
 
     async def _lanes(self) -> set[str]:
         """The lanes that the frontier has."""
