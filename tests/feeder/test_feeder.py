@@ -204,6 +204,48 @@ def test_what_nobody_has_is_given_out_again_and_not_for_ever(fed: Fed) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("state", "tries"), [("waiting", None), ("running", 0), ("waiting", -1), ("", None), ("lost", None)]
+)
+def test_a_row_that_somebody_has_opened_comes_to_its_end_once(fed: Fed, state: str, tries: int | None) -> None:
+    """It was fetched in every round of the feeder: what became of a try without a number was not noted."""
+    fed.database.execute("UPDATE pages SET task_state = ?, task_tries = ? WHERE id IN (3, 4)", (state, tries))
+    fed.feeder.step()
+    fed.take()
+    fed.fetch(1, Ending.FAILED)
+    fed.finish()
+    assert (sorted(fed.fetched), fed.states()) == (ALL, {"done": ROWS - 1, "failed": 1})
+
+
+def test_a_row_in_a_state_that_is_none_is_counted(fed: Fed) -> None:
+    fed.database.execute("UPDATE pages SET task_state = 'pending' WHERE id = 3")
+    fed.finish()
+    assert fed.table.counts() == {"new": 0, "waiting": 0, "running": 0, "done": 11, "failed": 0, "lost": 0, "other": 1}
+
+
+def test_feeders_of_two_keys_leave_each_other_their_rows(fed: Fed) -> None:
+    """Each offered the open rows of the other to its own workers, and took them for lost."""
+    keys_of = fed.key, f"{fed.key}:others"
+    fed.frontier.define("others", {"a": LanePolicy()}, GroupPolicy(tasks=keys_of[1:]))
+    tables = [
+        TaskTable(fed.store, "pages", ["id"], where, key)
+        for where, key in zip(("id <= 5", "id > 5"), keys_of, strict=True)
+    ]
+    feeders = []
+    for table, key in zip(tables, keys_of, strict=True):
+        table.check(prepare=False)
+        feeders.append(TableFeeder(fed.frontier, table, key, RowTask({}, "http://h/{id}"), every=0.0))
+    for _ in range(3):
+        for feeder in feeders:
+            feeder.step()
+    assert [feeder.counts.pushed for feeder in feeders] == [5, 7]
+    assert [table.open_count() for table in tables] == [5, 7]
+    assert [feeder.counts.lost for feeder in feeders] == [0, 0]
+    changed = TaskTable(fed.store, "pages", ["id"], "", keys_of[0])
+    changed.check(prepare=False)
+    assert changed.given_elsewhere() == {keys_of[1]: 7}
+
+
 def test_two_feeders_take_each_report_once(fed: Fed) -> None:
     fed.feeder.step()
     fed.take()

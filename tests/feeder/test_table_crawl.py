@@ -124,7 +124,7 @@ def test_a_table_is_crawled(engine: str, valkey_server: Server, crawl_name: str,
         feeder = crawl.feed("--task", "url=link", "--task", member, "--prepare")
         assert feeder.wait(120) == 1, crawl.said(1)
         told = json.loads(crawl.said(1)[crawl.said(1).index("{") : crawl.said(1).rindex("}") + 1])
-        assert told["rows"] == {"new": 0, "waiting": 0, "running": 0, "done": 29, "failed": 2, "lost": 0}
+        assert told["rows"] == {"new": 0, "waiting": 0, "running": 0, "done": 29, "failed": 2, "lost": 0, "other": 0}
         assert [told[name] for name in ("pushed", "done", "failed", "pushed_again", "lost")] == [30, 29, 2, 0, 0]
         with closing(sqlite3.connect(file)) as made:
             failed = dict(made.execute("SELECT id, task_detail FROM pages WHERE task_state = 'failed'"))

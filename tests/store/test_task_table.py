@@ -69,7 +69,7 @@ def test_a_row_goes_through_its_states(store: Store, sql: Sql) -> None:
     ended = [TaskEnding("3", 1, "failed", "of the first try"), TaskEnding("4", 1, "done"), TaskEnding("1", 0, "failed")]
     assert table.end(ended) == {"3"}
     table.lose(table.open_rows("", 10), most=2)
-    assert table.counts() == {"new": 0, "waiting": 0, "running": 0, "done": 2, "failed": 2, "lost": 1}
+    assert table.counts() == {"new": 0, "waiting": 0, "running": 0, "done": 2, "failed": 2, "lost": 1, "other": 0}
     assert sql("SELECT task_detail FROM pages WHERE id = 3") == [("lost, 2 times",)]
     assert table.left()
     assert table.renew_failed() == 2

@@ -1,7 +1,8 @@
 """A table of tasks: its rows become tasks, and their state comes back to the row.
 
 The table is the user's own. Four columns beside his are ours: `task_state` (NULL: not given out yet; waiting, running, done, failed, lost),
-`task_tries` (how often it was given out), `task_at` (when the state changed last, UTC) and `task_detail` (why it failed). Every method is one
+`task_tries` (how often it was given out), `task_at` (when the state changed last, UTC) and `task_detail` (why it failed; while it is open, the
+key that its task was given to: a table may feed several). Others may change them at any time: an empty state counts as NULL, no number of tries as 0, and rows in any other state are counted as such. Every method is one
 transaction; those that change rows may be repeated after a failure, also where only the answer was lost.
 """
 
@@ -22,10 +23,17 @@ from gossamer.store.values import same
 
 WAITING, RUNNING, DONE, FAILED, LOST = "waiting", "running", "done", "failed", "lost"
 STATES = (WAITING, RUNNING, DONE, FAILED, LOST)
+OTHER = "other"
+"""What rows are counted as whose state is none of these: others have written it. They are not given out."""
 STATE, TRIES, AT, DETAIL = "task_state", "task_tries", "task_at", "task_detail"
+TRIED = f"COALESCE({TRIES}, 0)"
+# An open row that somebody has made one says of no key that it has it.
+OPEN = f"{STATE} IN ('{WAITING}', '{RUNNING}') AND ({DETAIL} IS NULL OR {DETAIL} = :given OR {DETAIL} NOT LIKE :others)"
 # A short text that can be part of an index.
 _TYPES = {STATE: "VARCHAR(16)", TRIES: "INTEGER", AT: "datetime", DETAIL: "text"}
 DETAIL_MAX = 1000
+GIVEN = "given to "
+"""The detail of an open row, with the key of its task."""
 
 
 class TaskRow(NamedTuple):
@@ -47,10 +55,12 @@ class TaskEnding(NamedTuple):
 
 
 class TaskTable:
-    """One table. `columns` are those that tasks are made of; `where` is a condition in SQL for rows that are given out."""
+    """One table. `columns` are those that tasks are made of; `where` is a condition in SQL for rows that are given out, `key` names to whom:
+    open rows of another key are not looked at."""
 
-    def __init__(self, store: Store, name: str, columns: Sequence[str], where: str = "") -> None:
+    def __init__(self, store: Store, name: str, columns: Sequence[str], where: str = "", key: str = "") -> None:
         self._store, self.name = store, name
+        self._given = _stored(f"{GIVEN}{key}")
         # A colon would name a parameter.
         self._where = re.sub(r"(?<!:):(?!:)", r"\\:", where)
         self._columns = tuple(dict.fromkeys(columns))
@@ -102,14 +112,14 @@ class TaskTable:
 
         def take(connection: Connection) -> list[TaskRow]:
             rows: list[TaskRow] = []
-            for condition in (f"{STATE} = '{LOST}'", f"{STATE} IS NULL"):
+            for condition in (f"{STATE} = '{LOST}'", f"{STATE} IS NULL", f"{STATE} = ''"):
                 if len(rows) < limit:
                     rows += self._select(connection, condition, limit - len(rows), lock=True)
             self._update(
                 connection,
-                f"{STATE} = '{WAITING}', {TRIES} = :tries, {DETAIL} = NULL",
+                f"{STATE} = '{WAITING}', {TRIES} = :tries, {DETAIL} = :given",
                 "1 = 1",
-                [{"key": row.key, "tries": row.tries + 1} for row in rows],
+                [{"key": row.key, "tries": row.tries + 1, "given": self._given} for row in rows],
             )
             return [row._replace(tries=row.tries + 1, state=WAITING) for row in rows]
 
@@ -118,9 +128,7 @@ class TaskTable:
     def open_rows(self, after: str, limit: int) -> list[TaskRow]:
         """Rows that wait or run, in the order of their keys, after one of them ("": from the first)."""
         return self._store.transaction(
-            lambda connection: self._select(
-                connection, f"{STATE} IN ('{WAITING}', '{RUNNING}')", limit, after=after, every=True
-            ),
+            lambda connection: self._select(connection, OPEN, limit, after=after, open=True),
             reading=True,
         )
 
@@ -129,7 +137,7 @@ class TaskTable:
         changed = [{"key": row.key, "tries": row.tries} for row in rows]
         if not changed:
             return
-        condition = f"{STATE} = '{before}' AND {TRIES} = :tries"
+        condition = f"{STATE} = '{before}' AND {TRIED} = :tries"
         self._store.transaction(lambda connection: self._update(connection, f"{STATE} = '{after}'", condition, changed))
 
     def end(self, endings: Iterable[TaskEnding]) -> frozenset[str]:
@@ -137,13 +145,13 @@ class TaskTable:
         keys of such rows."""
         by_state: dict[str, list[dict[str, Any]]] = {DONE: [], FAILED: []}
         for ending in endings:
-            # In plain ASCII: nobody knows what the user's table can hold.
-            detail = ending.detail[:DETAIL_MAX].encode("ascii", "backslashreplace").decode() or None
+            detail = _stored(ending.detail) or None
             by_state[ending.state].append({"key": ending.key, "tries": ending.tries, "detail": detail})
 
         def write(connection: Connection) -> frozenset[str]:
-            self._update(connection, f"{STATE} = '{DONE}', {DETAIL} = :detail", "0 < :tries", by_state[DONE])
-            other = f"({STATE} IS NULL OR {STATE} <> '{DONE}') AND {TRIES} <= :tries"
+            done = [{"key": each["key"], "detail": each["detail"]} for each in by_state[DONE]]
+            self._update(connection, f"{STATE} = '{DONE}', {DETAIL} = :detail", "1 = 1", done)
+            other = f"({STATE} IS NULL OR {STATE} <> '{DONE}') AND {TRIED} <= :tries"
             self._update(connection, f"{STATE} = '{FAILED}', {DETAIL} = :detail", other, by_state[FAILED])
             return frozenset(
                 each["key"] for each in by_state[FAILED] if self._tried(connection, each["key"]) > each["tries"]
@@ -156,10 +164,10 @@ class TaskTable:
         rows = list(rows)
         again = [{"key": row.key, "tries": row.tries} for row in rows if row.tries < most]
         given_up = [{"key": row.key, "tries": row.tries} for row in rows if row.tries >= most]
-        condition = f"{STATE} IN ('{WAITING}', '{RUNNING}') AND {TRIES} = :tries"
+        condition = f"{STATE} IN ('{WAITING}', '{RUNNING}') AND {TRIED} = :tries"
 
         def write(connection: Connection) -> None:
-            self._update(connection, f"{STATE} = '{LOST}'", condition, again)
+            self._update(connection, f"{STATE} = '{LOST}', {DETAIL} = NULL", condition, again)
             self._update(connection, f"{STATE} = '{FAILED}', {DETAIL} = 'lost, {most} times'", condition, given_up)
 
         self._store.transaction(write)
@@ -176,33 +184,52 @@ class TaskTable:
         return self._store.transaction(write)
 
     def counts(self) -> dict[str, int]:
-        """How many rows are in each state; "new" has not been given out."""
+        """How many rows are in each state; "new" has not been given out, "other" is in none of them."""
 
         def read(connection: Connection) -> dict[str, int]:
             where = f" WHERE {self._where}" if self._where else ""
             rows = connection.execute(
                 text(f"SELECT {STATE}, COUNT(*) FROM {self._table(connection)}{where} GROUP BY {STATE}")
             )
-            found = {str(state or "new"): int(count) for state, count in rows}
-            return {state: found.get(state, 0) for state in ("new", *STATES)}
+            found = dict.fromkeys(("new", *STATES, OTHER), 0)
+            for state, count in rows:
+                found[(state if state in STATES else OTHER) if state else "new"] += int(count)
+            return found
 
         return self._store.transaction(read, reading=True)
 
     def open_count(self) -> int:
         """How many rows wait or run."""
-        query = f"SELECT COUNT(*) FROM {{}} WHERE {STATE} IN ('{WAITING}', '{RUNNING}')"
-        return self._store.transaction(
-            lambda connection: int(connection.execute(text(query.format(self._table(connection)))).scalar_one()),
-            reading=True,
-        )
+
+        def read(connection: Connection) -> int:
+            query = text(f"SELECT COUNT(*) FROM {self._table(connection)} WHERE {OPEN}")
+            return int(connection.execute(query, self._own()).scalar_one())
+
+        return self._store.transaction(read, reading=True)
+
+    def given_elsewhere(self) -> dict[str, int]:
+        """How many open rows other keys have, by key: a feeder of that key has to take their state back."""
+
+        def read(connection: Connection) -> dict[str, int]:
+            query = (
+                f"SELECT {DETAIL}, COUNT(*) FROM {self._table(connection)} WHERE {STATE} IN ('{WAITING}', '{RUNNING}') "
+                f"AND {DETAIL} LIKE :others AND {DETAIL} <> :given{self._and()} GROUP BY {DETAIL}"
+            )
+            found = connection.execute(text(query), self._own())
+            return {str(detail).removeprefix(GIVEN): int(count) for detail, count in found}
+
+        return self._store.transaction(read, reading=True)
 
     def left(self) -> bool:
         """Whether a row is new, lost, or waits or runs."""
-        query = f"SELECT 1 FROM {{}} WHERE ({STATE} IS NULL OR {STATE} IN ('{LOST}', '{WAITING}', '{RUNNING}')){self._and()} LIMIT 1"
+        query = f"SELECT 1 FROM {{}} WHERE ({STATE} IS NULL OR {STATE} IN ('', '{LOST}', '{WAITING}', '{RUNNING}')){self._and()} LIMIT 1"
         return self._store.transaction(
             lambda connection: connection.execute(text(query.format(self._table(connection)))).first() is not None,
             reading=True,
         )
+
+    def _own(self) -> dict[str, str]:
+        return {"given": self._given, "others": f"{GIVEN}%"}
 
     def _and(self) -> str:
         return f" AND ({self._where})" if self._where else ""
@@ -220,18 +247,18 @@ class TaskTable:
         limit: int,
         *,
         after: str = "",
-        every: bool = False,
+        open: bool = False,
         lock: bool = False,
     ) -> list[TaskRow]:
         quoted = [self._quoted(connection, name) for name in (*self.primary, *self._columns)]
         # Rows to be given out are all in one state: named first, it makes the index serve this order.
         order = quoted[: len(self.primary)]
-        bound: dict[str, Any] = {"limit": limit}
+        bound: dict[str, Any] = {"limit": limit, **(self._own() if open else {})}
         if after:
             values = _values(after)
             bound |= {f"a{number}": value for number, value in enumerate(values)}
             condition += f" AND ({_later(order)})"
-        condition += "" if every else self._and()
+        condition += "" if open else self._and()
         query = (
             f"SELECT {TRIES}, {STATE}, {', '.join(quoted)} FROM {self._table(connection)} WHERE {condition} "
             f"ORDER BY {', '.join([STATE, *order] if lock else order)} LIMIT :limit"
@@ -277,6 +304,11 @@ class TaskTable:
             bound.append({**rest, "now": now, **{f"k{number}": value for number, value in enumerate(values)}})
         if bound:
             connection.execute(statement, bound)
+
+
+def _stored(detail: str) -> str:
+    """A detail in plain ASCII: nobody knows what the user's table can hold."""
+    return detail[:DETAIL_MAX].encode("ascii", "backslashreplace").decode()
 
 
 def _later(order: Sequence[str]) -> str:

@@ -62,7 +62,7 @@ def feed(
     """Feed the rows of a SQL table as tasks, and write their state back.
 
     The primary key prevents repeats: a row is waiting, running, then done or failed; what gets lost is given out again.
-    Ends when all rows are done or failed; the exit code is 1 if some failed. Start it again after Ctrl-C or a crash: it goes on where it was.
+    Ends when all rows are done or failed; the exit code is 1 if some failed or have a state of their own. Start it again after Ctrl-C or a crash: it goes on where it was.
     """
     url, _, name = table.rpartition("#")
     url = url or where.settings()["GOSSAMER_STORE_URL"]
@@ -84,10 +84,14 @@ def feed(
         given = replace(given, values={**given.values, "GOSSAMER_OUTAGE_SECONDS": OUTAGE_SECONDS})
         frontier = stack.enter_context(ValkeyFrontier.find(given))
         store = stack.enter_context(Store.open(url))
-        rows = TaskTable(store, name, row_task.columns, condition)
+        rows = TaskTable(store, name, row_task.columns, condition, key)
         rows.check(prepare=prepare)
         if retry_failed:
             output.write_notice(f"{output.counted(rows.renew_failed(), 'row')} that failed are given out again")
+        for other, number in rows.given_elsewhere().items():
+            output.write_notice(
+                f"{output.counted(number, 'row')} of the table wait for a feeder of the key {other}: run it too, or set their task_state to NULL"
+            )
         feeder = TableFeeder(frontier, rows, key, row_task, max_waiting=max_waiting, max_open=max_open, tries=tries)
         stack.enter_context(handle_signals(lambda _: stop.set(), lambda: None))
         # Counted once: a large table takes its time.
@@ -130,6 +134,9 @@ def feed(
         raise typer.Exit(exit_codes.INTERRUPTED)
     if left is not None and left["failed"]:
         output.write_notice("task_detail of the rows says why they failed; --retry-failed gives them out again")
+    if left is not None and left["other"]:
+        output.write_notice("rows with another task_state than those of the manual were not given out; set it to NULL")
+    if left is not None and left["failed"] + left["other"]:
         raise typer.Exit(exit_codes.FAILED)
 
 
