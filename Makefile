@@ -45,9 +45,11 @@ help:
 demo: $(RUN_STAMP)
 	@$(BIN)/gossamer demo
 
-# The types are checked beside the tests: that takes most of a minute of one core where nothing is cached.
+# The types are checked beside the tests: that takes most of a minute of one core where nothing is cached. Where no test has been compiled,
+# one process does so before the others begin, which would each do it: 7 s of CPU.
 test: system quick-lint
 	@scripts/scrapy-versions.sh $(VENV) $(SCRAPY_OLDEST)
+	@test -d tests/__pycache__ || $(BIN)/python -m pytest --collect-only -q >/dev/null 2>&1 || true
 	@scripts/beside.sh mypy $(BIN)/python scripts/check_types.py -- $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 test-matrix: $(DEV_STAMP) system scrapy-versions
