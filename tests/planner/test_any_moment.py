@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 from tests.support.planned_crawl import LEAD, PAGES, PlannedCrawl
 
 from gossamer.errors import NotLeader
@@ -106,6 +107,7 @@ def crawled(server: Server, folder: Path, last: int | None = None) -> Outcome:
     return Outcome(rounds, sorted(tasks), fetched, counting.calls)
 
 
+@pytest.mark.timeout(400)
 def test_a_change_of_the_leader_in_the_middle_of_anything_changes_nothing(
     valkey_server: Server, tmp_path: Path
 ) -> None:

@@ -266,7 +266,7 @@ class TestExport:
         Path("out.jsonl").write_bytes(b"{}")
         assert "out.jsonl is shorter than it was" in command("items", "export", "g", "out.jsonl", code=1).err
         Path("out.jsonl").unlink()
-        assert "out.jsonl is gone" in command("items", "export", "g", "out.jsonl", code=1).err
+        assert "out.jsonl is missing" in command("items", "export", "g", "out.jsonl", code=1).err
 
     @FILES
     def test_one_export_at_a_time(self, command: Command, frontier: ValkeyFrontier, name: str) -> None:
