@@ -7,9 +7,11 @@ import json
 import pytest
 from tests.support.command import Command
 
+from gossamer.courier.task.report import TaskReport, carrying
 from gossamer.engine.page.payload import pack, unpack
+from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import Ending, PageVisit, Settlement, Token
+from gossamer.model import Ending, LanePolicy, PageVisit, RecordPolicy, Request, Settlement, Token
 from gossamer.model.page import PageRequest
 from gossamer.registry import Registry
 from gossamer.sites.compile import compile_site
@@ -166,3 +168,26 @@ def test_misuse_is_named(command: Command, frontier: ValkeyFrontier) -> None:
     assert "No layer of the sites of this crawl matches" in command("page", "show", URL, code=2).err
     assert "there is no state lost" in command("page", "list", "forum.thread", "--state", "lost", code=2).err
     assert "There is no lane 'forum.thread'" in command("page", "list", "forum.thread", code=2).err
+
+
+def test_pages_of_spiders_are_found_by_their_records(command: Command, frontier: ValkeyFrontier) -> None:
+    """The request is the one that the spider made; whose task it was is not told again."""
+    url, made = "https://quotes.example/1", {"url": "https://quotes.example/1", "callback": "parse_quote"}
+    frontier.define("quotes", {"thread": LanePolicy(records=RecordPolicy()), "other": LanePolicy()})
+    request = Request(7, "quotes.example", "quotes.thread", codec.encode_request(made))
+    frontier.add(
+        [carrying(request, TaskReport("my:ended", "1", 1)), request._replace(fingerprint=8, payload=b"no request")]
+    )
+    assert "no spider has a page record of it" in command("page", "fetch", f"{url}0", code=2).err
+    token = Token.fresh()
+    leases = frontier.exchange(token, want=2).leases
+    frontier.exchange(token.next(), settle=[Settlement(lease, visit=PageVisit(200, 7)) for lease in leases])
+    assert "site quotes, layer thread" in command("page", "show", url).out
+    assert "finished since" in command("page", "why", url, "--site", "quotes").out
+    assert "is queued in quotes.thread" in command("page", "fetch", url).out
+    [lease] = frontier.exchange(token.next().next(), want=2).leases
+    assert (lease.lane, lease.fingerprint, codec.given_fields(lease.payload)) == (
+        "quotes.thread",
+        7,
+        {"method": "GET", **made},
+    )

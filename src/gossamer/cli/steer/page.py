@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from itertools import islice
 from typing import Annotated, Any, NamedTuple
 
@@ -12,6 +12,7 @@ from gossamer.cli import options, output
 from gossamer.cli.options import argument, flag, option
 from gossamer.cli.progress import duration
 from gossamer.cli.timestamp import moment, when
+from gossamer.courier.task.report import without_report
 from gossamer.engine.page.payload import pack, unpack
 from gossamer.errors import DecodingError, EncodingError, SiteError, UnknownLane
 from gossamer.frontier import codec
@@ -41,6 +42,8 @@ class Place(NamedTuple):
     request: Request
     parents: tuple[str, ...] = ()
     """The fields that the layer takes from the page that leads to one of its own."""
+    stored: bool = False
+    """Whether the request is that of its page record, as a spider made it."""
 
     @property
     def lane(self) -> str:
@@ -121,14 +124,15 @@ def fetch(
     """Fetch a page now, whether it was seen or not, ahead of what is queued in its layer.
 
     A worker that serves the site fetches it with its next call, politely as always, and reads and stores it as any page of the layer. The
-    request is the one of its page record or dead letter, if there is one. Says what keeps it waiting, if anything does.
+    request is the one of its page record or dead letter, if there is one. Says what keeps it waiting, if anything does. A page
+    of a Scrapy spider needs a record: by its URL alone nobody knows its callback.
     """
     with where.find() as frontier:
         places = _places(frontier, page_url, site)
         if len(places) > 1:
             raise typer.BadParameter(f"{', '.join(place.lane for place in places)} match; name one with --site")
         [place] = places
-        request = _kept_request(frontier, place)
+        request = place.request if place.stored else _kept_request(frontier, place)
         if request is None and place.parents and not without_parent:
             raise SiteError(
                 f"{place.lane} takes {', '.join(place.parents)} from the page that leads to {page_url}, and nothing is known of that: a row "
@@ -210,7 +214,9 @@ def _places(frontier: ValkeyFrontier, url: str, wanted: str) -> list[Place]:
     places: list[Place] = []
     known: list[Place] = []
     lanes = [row.lane for row in frontier.counts().lanes]
+    sites: set[str] = set()
     for one in survey_texts(texts, {}).sites if texts else ():
+        sites.add(one.site.site)
         if wanted in ("", one.site.site):
             # Variables need not be set here: URLs do not depend on them.
             compiled = compile_site(one.site, environment=dict.fromkeys(variables(one.site), "-"))
@@ -221,10 +227,26 @@ def _places(frontier: ValkeyFrontier, url: str, wanted: str) -> list[Place]:
                 places.append(Place(compiled.name, found[0], compiled.fingerprint(found[0], url), request, parents))
             else:
                 known += _led_to(frontier, compiled, url, lanes)
-    places = places or known
+    places = places or known or list(_of_spiders(frontier, url, wanted, sites))
     if not places:
-        raise SiteError(f"No layer of {f'the site {wanted}' if wanted else 'the sites of this crawl'} matches {url}.")
+        raise SiteError(
+            f"No layer of {f'the site {wanted}' if wanted else 'the sites of this crawl'} matches {url}, and no spider has a page record of it."
+        )
     return places
+
+
+def _of_spiders(frontier: ValkeyFrontier, url: str, wanted: str, sites: Container[str]) -> Iterator[Place]:
+    """Pages of Scrapy spiders, which no file matches: all records of their lanes are looked through, since a project may have fingerprints
+    of its own."""
+    for lane, table in sorted(frontier.counts().lane_policies.items()):
+        group, _, name = lane.rpartition(".")
+        if "records" not in table or group in sites or wanted not in ("", group):
+            continue
+        for page in _pages(frontier, lane, None):
+            if _url(page) == url:
+                # Whose task it was has been told what became of it.
+                request = without_report(Request(page.fingerprint, page.host, lane, page.payload))
+                yield Place(group, name, page.fingerprint, request, stored=True)
 
 
 def _led_to(frontier: ValkeyFrontier, compiled: CompiledSite, url: str, lanes: list[str]) -> Iterator[Place]:

@@ -86,8 +86,8 @@ def carrying(request: Request, report: TaskReport) -> Request:
     return request._replace(payload=codec.encode_request({**fields, "meta": meta}))
 
 
-def _plain(request: Request) -> Request:
-    """A request that has the meta of the page it was found on, without what that one is to report."""
+def without_report(request: Request) -> Request:
+    """A request that has the meta of another, without what that one is to report."""
     if _CARRIED not in request.payload:
         return request
     fields = codec.given_fields(request.payload)
@@ -121,7 +121,7 @@ def reported(settlement: Settlement) -> Settlement:
         said["detail"] = settlement.reason[:DETAIL_MAX]
     return settlement._replace(
         push=[*settlement.push, (report.list, json.dumps(said).encode())],
-        add=[_plain(child) for child in settlement.add],
+        add=[without_report(child) for child in settlement.add],
     )
 
 
