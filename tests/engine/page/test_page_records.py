@@ -64,6 +64,29 @@ async def test_pages_of_a_layer_that_is_gone_go_over_to_the_one_that_matches_the
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.parametrize("kept", ["", "page_records: true, "])
+async def test_what_waits_in_a_layer_that_is_gone_is_fetched_by_the_one_that_matches_it(
+    crawl: Crawl, site: Site, kept: str
+) -> None:
+    """Also where both have one memory, in which the page is seen."""
+    site.on("/list", links("/page/a", "/page/b"))
+    site.hold("/list")
+    file = SITE.replace("revisit: {every: 1s, gone: 2}, ", kept)
+    crawl.push(file)
+    with crawl.frontier() as frontier:
+        async with working(NativeWorker(crawl.settings, NativeJob(stage=None, repeat=True))):
+            await until(lambda: any(lane.lane == "forum.page" for lane in frontier.counts().lanes))
+            frontier.pause(lane="forum.page")
+            site.release("/list")
+            await until(lambda: sum(lane.queued for lane in frontier.counts("forum").lanes) == 2)
+            crawl.push(file.replace("to: page", "to: thread").replace("page: {match", "thread: {match"))
+            await until(lambda: any(lane.lane == "forum.thread" for lane in frontier.counts("forum").lanes))
+            frontier.resume(lane="forum.page")
+            await until(lambda: {"/page/a", "/page/b"} <= set(site.paths()) and frontier.drained("forum").drained)
+    assert sorted(path for path in site.paths() if path.startswith("/page/")) == ["/page/a", "/page/b"]
+
+
+@pytest.mark.timeout(120)
 async def test_pages_are_visited_again_and_their_records_say_what_was_found(crawl: Crawl, site: Site) -> None:
     """One crawl whose pages do all that pages do. The list is read once: what is visited again comes from the records."""
     site.on("/list", links(*PAGES))

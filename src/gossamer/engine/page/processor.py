@@ -178,9 +178,9 @@ class PageProcessor:
         return site.layers[found[0]]
 
     def _handed_over(self, lease: Lease, layer: ServedLayer, request: PageRequest) -> Settlement:
-        """The page belongs to another layer from now on. If that knows it already, as where a list was read since, it is fetched there."""
+        """The page belongs to another layer from now on. It passes by the memory of that one: both may have the same, in which it is seen."""
         fingerprint = layer.site.compiled.fingerprint(layer.name, request.url, request.method, request.body)
-        moved = request._replace(layer=layer.name, fingerprint=fingerprint)
+        moved = request._replace(layer=layer.name, fingerprint=fingerprint, dont_filter=True)
         return Settlement(lease, Ending.REPLACED, [payload.pack(moved, layer.lane, self._payload_max)])
 
     async def _process(self, lease: Lease, layer: ServedLayer, request: PageRequest, landed: Landed) -> Settlement:
