@@ -147,6 +147,15 @@ class CompiledSite:
             self._elsewhere[layer] = Identifier(self.layers[layer].identity or self.site.identity, layer)
         return self._elsewhere[layer].fingerprint(url, method, body)
 
+    def away(self, layer: str, first: str, url: str) -> str | None:
+        """The layer that a page belongs to after redirects, where its first URL fits its own layer and the last one fits another. None for
+        every other page: it is read in its own layer."""
+        there = self.layer_of(url) if layer in self.layers else None
+        if there is None or there[0] == layer:
+            return None
+        home = self.layer_of(first)
+        return there[0] if home is not None and home[0] == layer else None
+
     def shares_memory(self, one: str, other: str) -> bool:
         """Whether a page that one layer has seen is seen for the other, too."""
         rules = [self.layers[name] for name in (one, other) if name in self.layers]

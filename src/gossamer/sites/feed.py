@@ -39,11 +39,13 @@ class FeedEntry(NamedTuple):
 
 
 class FeedUrls(NamedTuple):
-    """The `pages` it lists, and the `further` sitemaps if it is an index. `fault`: why it is not well-formed; entries may be missing then."""
+    """The `pages` it lists, and the `further` sitemaps if it is an index. `fault`: why it is not well-formed; entries may be missing then.
+    `nowhere` counts the entries without an address."""
 
     pages: list[FeedEntry]
     further: list[FeedEntry]
     fault: str = ""
+    nowhere: int = 0
 
 
 def read_sitemap(body: bytes, base: str) -> FeedUrls | None:
@@ -58,12 +60,14 @@ def read_sitemap(body: bytes, base: str) -> FeedUrls | None:
     kind = _name(root)
     if kind not in ("urlset", "sitemapindex"):
         return None
+    entries = [entry for entry in root if _name(entry) in ("url", "sitemap")]
     found = [
         FeedEntry(urljoin(base, loc), _time(_text(entry, "lastmod")))
-        for entry in root
-        if _name(entry) in ("url", "sitemap") and (loc := _text(entry, "loc"))
+        for entry in entries
+        if (loc := _text(entry, "loc"))
     ]
-    return _bounded(FeedUrls([], found, fault) if kind == "sitemapindex" else FeedUrls(found, [], fault))
+    pages, further = ([], found) if kind == "sitemapindex" else (found, [])
+    return _bounded(FeedUrls(pages, further, fault, len(entries) - len(found)))
 
 
 def read_feed(body: bytes, base: str) -> FeedUrls | None:
@@ -71,13 +75,16 @@ def read_feed(body: bytes, base: str) -> FeedUrls | None:
     root, fault = _tree(_unpacked(body))
     if root is None or _name(root) not in ("rss", "rdf", "feed"):
         return None
-    found = []
+    found, nowhere = [], 0
     for entry in root.iter():
-        if _name(entry) in ("item", "entry") and (link := _link(entry)):
+        if _name(entry) in ("item", "entry"):
+            if not (link := _link(entry)):
+                nowhere += 1
+                continue
             updated = _text(entry, "updated")
             published = _text(entry, "published") or _text(entry, "pubdate") or _text(entry, "date") or updated
             found.append(FeedEntry(urljoin(base, link), _time(updated or published), _title(entry), _time(published)))
-    return _bounded(FeedUrls(found, [], fault))
+    return _bounded(FeedUrls(found, [], fault, nowhere))
 
 
 def _bounded(urls: FeedUrls) -> FeedUrls:

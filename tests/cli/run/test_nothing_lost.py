@@ -281,7 +281,7 @@ def test_seeds_without_anything_rows_that_are_replaced_and_links_of_two_layers_a
         site.on(path, Reply(body=f"<title>same</title><h1>{path}</h1>"))
     site.on("/p/1?a=1&b=2", Reply(body="<title>another</title>"))
     site.on("/api", Reply(body='{"errors": ["no"]}'))
-    site.on("/map", Reply(body=f"<urlset><url><loc>{site.url}/p/1?a=1&b=2</loc></url><url><loc>"))
+    site.on("/map", Reply(body=f"<urlset><url><loc>{site.url}/p/1?a=1&b=2</loc></url><url/><url><loc>"))
     site.on("/index", Reply(body=f"<sitemapindex><sitemap><loc>{site.url}/gone</loc></sitemap></sitemapindex>"))
     site.on("/gone", Reply(404))
     text = f"""
@@ -298,6 +298,7 @@ def test_seeds_without_anything_rows_that_are_replaced_and_links_of_two_layers_a
     assert {line.partition(";")[0] for line in said.splitlines() if line.startswith("told: ")} >= {
         "told: 1 of 5 seeds could not be read (gone 1)",
         "told: 1 of 4 seeds that could be read had neither records nor links",
+        "told: sitemap: 2 entries without an address",
         "told: sitemap: 1 page of XML not well-formed, perhaps read in part",
         "told: list.follow[1] has links on 1 page that an earlier rule leads to another layer, where they are read instead",
         "told: 2 records of page or more replaced others with the same key and other values, of other pages",

@@ -74,7 +74,54 @@ async def test_a_page_that_redirects_to_a_list_leaves_the_list_to_be_read(crawl:
     crawl.push(text)
     await crawl.run()
     assert site.paths().count("/page/last") == 1
-    assert site.paths().count("/list/3") == 2  # As a page, for both that lead there, and as a list.
+    assert site.paths().count("/list/3") == 2  # For both that lead there, and as a list.
+    assert [item["url"] for item in crawl.items("pages")] == [f"{site.url}/page/last"]
+    assert crawl.counters("pages")["site/redirected/page"] == 2
+
+
+async def test_a_page_that_redirects_to_another_layer_is_read_there_once(crawl: Crawl, site: Site) -> None:
+    """As a search with one result leads to it. Seeds are followed in every round, over other redirects, and back again."""
+    site.on("/list", Reply(302, headers={"Location": "/list/found"}))
+    site.on("/list/found", Reply(302, headers={"Location": "/page/1"}))
+    site.on("/list/round", Reply(302, headers={"Location": "/page/round"}))
+    site.on("/page/round", Reply(302, headers={"Location": "/list/there"}))
+    site.on("/list/there", Reply(body="<a href=/page/1>x</a>"))
+    site.on("/page/1", Reply(body="<title>one</title>"))
+    crawl.push(
+        SITE.replace("[SITE/list]", "[{url: SITE/list, pass: {word: w}}, SITE/list/round]").replace(
+            "title: title", "title: title, word: {from: parent.word}"
+        )
+    )
+    await crawl.run()
+    [item] = crawl.items("pages")
+    assert (item["layer"], item["url"], item["title"]) == ("page", f"{site.url}/page/1", "one")
+    counters = crawl.counters("pages")
+    assert counters["site/redirected/list"] == 2
+    assert counters["site/seeds_read"] == 2
+    before = site.paths().count("/page/1")
+    next_round(crawl, 1)
+    await crawl.run()
+    assert site.paths().count("/page/1") > before
+
+
+async def test_two_redirects_into_a_list_leave_it_to_be_read(crawl: Crawl, site: Site) -> None:
+    site.on("/list", Reply(body="<a href=/page/sold>x</a>"))
+    site.on("/page/sold", Reply(302, headers={"Location": "/list/2"}))
+    site.on("/list/2", Reply(302, headers={"Location": "/list/3"}))
+    site.on("/list/3", Reply(body="<a href=/page/last>x</a>"))
+    crawl.push(SITE.replace("seen: round, ", ""))
+    await crawl.run()
+    assert [item["url"] for item in crawl.items("pages")] == [f"{site.url}/page/last"]
+    assert crawl.counters("pages")["site/redirected/page"] == 1
+
+
+async def test_a_page_of_a_layer_that_its_url_does_not_decide_stays_in_it(crawl: Crawl, site: Site) -> None:
+    """As a front page that redirects to what looks like an article, or a link with `to`."""
+    site.on("/", Reply(302, headers={"Location": "/page/start"}))
+    site.on("/page/start", Reply(body="<a href=/page/1>x</a>"))
+    crawl.push(SITE.replace("SITE/list", "SITE/"))
+    await crawl.run()
+    assert sorted(item["url"] for item in crawl.items("pages")) == [f"{site.url}/page/1"]
 
 
 async def test_rules_with_the_same_links_lead_to_the_layers_of_both(crawl: Crawl, site: Site) -> None:

@@ -33,6 +33,14 @@ def found(rule: str, text: str) -> tuple[Any, tuple[str, ...]]:
         ("type: date, languages: en", "December 24", date(2023, 12, 24)),
         ("type: date, languages: en", "05/06/2024", date(2024, 5, 6)),
         ("type: date, languages: en-GB", "05/06/2024", date(2024, 6, 5)),
+        ("type: date, languages: en, order: dmy", "05/06/2024", date(2024, 6, 5)),
+        ("type: date, languages: en, order: dmy", "13/03/2024", date(2024, 3, 13)),
+        ("type: date, languages: en, order: dmy", "03/05", date(2024, 5, 3)),
+        ("type: date, languages: en, order: dmy", "on 13.03.24, 18:30", date(2024, 3, 13)),
+        ("type: date, languages: en", "03/13/2024", date(2024, 3, 13)),
+        ("type: date, languages: [de, en], order: mdy", "3-5-2024", date(2024, 3, 5)),
+        ("type: date, languages: en", "2024/03/05", date(2024, 3, 5)),
+        ("type: date, languages: sv", "2024-03-05 10.30", date(2024, 3, 5)),
         ("type: date, languages: de, format: '%d %B %y'", "17 Mai 24", date(2024, 5, 17)),
         ("type: datetime, languages: en", "3 hours ago", NOON - timedelta(hours=3)),
         ("type: datetime, languages: en", "2 months ago", NOON.replace(month=3)),
@@ -65,6 +73,10 @@ def test_dates_in_words_and_in_several_formats(rule: str, text: str, value: Any)
         )
 
 
+def test_a_time_that_is_not_understood_is_not_left_out() -> None:
+    assert found("type: datetime, languages: de", "gestern, 18.30")[0] is None
+
+
 @pytest.mark.parametrize("text", ["12", "a", "May 2024", "soon", "hello world", "x" * 200])
 def test_what_is_no_date_is_null_and_noted(text: str) -> None:
     value, notes = found("type: date, languages: en", text)
@@ -74,6 +86,17 @@ def test_what_is_no_date_is_null_and_noted(text: str) -> None:
     assert found("type: date, format: ['%d.%m.%Y', '%Y']", "17 May")[1][0].endswith(
         "is not a date as '%d.%m.%Y' nor '%Y'"
     )
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [("en", "13/03/2024"), ("en", "13/03"), ("[en, de]", "13.03.2024"), ("en, order: dmy", "03/13/2024"), ("sv", "13/03/2024")],
+)  # fmt: skip
+def test_one_field_has_one_order_of_day_and_month(rule: str, text: str) -> None:
+    """02/03 would be taken for the second month beside 13/03 for the third: a wrong date is worse than none."""
+    value, (note,) = found(f"type: date, languages: {rule}", text)
+    assert value is None
+    assert note.endswith("(`order`)")
 
 
 @pytest.mark.parametrize(

@@ -204,3 +204,16 @@ def test_any_text_is_turned_or_refused(text: str) -> None:
     for turn in (as_int, as_float, as_decimal, as_datetime):
         with suppress(ValueError):
             turn(text)
+
+
+def test_numbers_that_are_none_in_json_are_null() -> None:
+    """What some servers write for no value must not be stored as the text nan."""
+    body = '{"a": NaN, "b": -Infinity, "d": {"e": NaN, "f": 1}, "g": [1, NaN]}'
+    rules = (
+        "format: json\nfields: {a: {jmespath: a}, b: {jmespath: b}, e: {jmespath: d.e, type: int}, d: {jmespath: d, type: json}, "
+        "g: {jmespath: g, type: json}}"
+    )
+    reading = read(rules, body, content_type="application/json")
+    found = {"a": None, "b": None, "e": None, "d": {"e": None, "f": 1}, "g": [1, None]}
+    assert reading.records[0].fields == found
+    assert set(reading.missing) == {"a", "b", "e"}

@@ -13,6 +13,7 @@ from gossamer.model.counter_names import (
     EMPTY,
     OVERWRITTEN,
     PAGES_READ,
+    REDIRECTED,
     REPLACED,
     SKIPPED,
     UNLINKED,
@@ -37,6 +38,7 @@ class FieldCounts:
         self._unlinked: dict[str, dict[str, int]] = {}
         self._contested: dict[str, dict[str, int]] = {}
         self._replaced: dict[str, dict[str, int]] = {}
+        self._redirected: dict[str, dict[str, int]] = {}
         self._skipped: dict[str, dict[str, int]] = {}
 
     def _counters(self, frontier: ValkeyFrontier) -> dict[str, Mapping[str, float]]:
@@ -52,6 +54,7 @@ class FieldCounts:
             self._unlinked[group] = _with(grown, UNLINKED)
             self._contested[group] = _with(grown, CONTESTED)
             self._replaced[group] = _with(grown, REPLACED)
+            self._redirected[group] = _with(grown, REDIRECTED)
             self._skipped[group] = _with(grown, SKIPPED)
             read = _with(grown, PAGES_READ)
             self._nowhere[group] = {
@@ -69,6 +72,7 @@ class FieldCounts:
             "unlinked": self._unlinked.get(group, {}),
             "contested": self._contested.get(group, {}),
             "replaced": self._replaced.get(group, {}),
+            "redirected": self._redirected.get(group, {}),
             "skipped": self._skipped.get(group, {}),
         }
 
@@ -100,6 +104,11 @@ class FieldCounts:
                 output.write_notice(
                     f"{group}: {name} has links on {pages} that an earlier rule leads to another layer, where they are read instead; "
                     "keep them apart with match or skip"
+                )
+            for name, many in sorted(self._redirected.get(group, {}).items()):
+                pages = output.counted(many, "page")
+                output.write_notice(
+                    f"{group}: {pages} of {name} redirected to another layer of the site, where what they led to is read instead"
                 )
             for name, many in sorted(self._overwritten.get(group, {}).items()):
                 records = output.counted(many, "record")

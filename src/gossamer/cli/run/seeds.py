@@ -7,7 +7,7 @@ from typing import Any
 
 from gossamer.cli import output
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model.counter_names import BROKEN, SEEDS_EMPTY, SEEDS_READ, SEEDS_UNREAD
+from gossamer.model.counter_names import BROKEN, NOWHERE, SEEDS_EMPTY, SEEDS_READ, SEEDS_UNREAD
 
 
 class SeedCounts:
@@ -21,6 +21,7 @@ class SeedCounts:
         self._unread: dict[str, dict[str, int]] = {}
         self._empty: dict[str, int] = {}
         self._broken: dict[str, dict[str, int]] = {}
+        self._nowhere: dict[str, dict[str, int]] = {}
 
     def _counters(self, frontier: ValkeyFrontier) -> dict[str, Mapping[str, float]]:
         return {row.group: row.counters for row in frontier.counts().groups if row.group in self._groups}
@@ -38,6 +39,11 @@ class SeedCounts:
                 for name, value in grown.items()
                 if value > 0 and name.startswith(BROKEN)
             }
+            self._nowhere[group] = {
+                name.removeprefix(NOWHERE): value
+                for name, value in grown.items()
+                if value > 0 and name.startswith(NOWHERE)
+            }
             self._unread[group] = {
                 name.removeprefix(SEEDS_UNREAD): value
                 for name, value in grown.items()
@@ -51,6 +57,7 @@ class SeedCounts:
             "seeds_unread": self._unread.get(group, {}),
             "seeds_empty": self._empty.get(group, 0),
             "broken": self._broken.get(group, {}),
+            "nowhere": self._nowhere.get(group, {}),
         }
 
     def report(self) -> bool:
@@ -69,6 +76,11 @@ class SeedCounts:
                 output.write_notice(
                     f"{group}: {empty:,} of {output.counted(max(empty, self._read[group]), 'seed')} that could be read had neither "
                     "records nor links; the log of the workers names them"
+                )
+            for name, many in sorted(self._nowhere.get(group, {}).items()):
+                entries = "1 entry" if many == 1 else f"{many:,} entries"
+                output.write_notice(
+                    f"{group}: {name}: {entries} without an address; the log of the workers names the {name}"
                 )
             for name, many in sorted(self._broken.get(group, {}).items()):
                 output.write_notice(

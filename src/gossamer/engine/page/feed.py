@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from gossamer.model.page import PageRequest, Response
 from gossamer.sites.compile import LAYER, SINCE, CompiledSite
 from gossamer.sites.feed import DATE, TITLE, FeedEntry, read_feed, read_sitemap
 
 
-def links_of(
-    site: CompiledSite, is_feed: bool, response: Response, further_layer: str
-) -> tuple[list[PageRequest], str] | None:
-    """The links, and why the feed or sitemap is not well-formed, if it is not; None for a response that is none. Links that belong to no
-    layer are skipped."""
+class ListedLinks(NamedTuple):
+    """The `links` of a feed or sitemap, why it is not well-formed (`fault`), and how many of its entries have no address (`nowhere`)."""
+
+    links: list[PageRequest]
+    fault: str
+    nowhere: int
+
+
+def links_of(site: CompiledSite, is_feed: bool, response: Response, further_layer: str) -> ListedLinks | None:
+    """What a feed or sitemap leads to; None for a response that is none. Links that belong to no layer are skipped."""
     listing = (read_feed if is_feed else read_sitemap)(response.body, response.url)
     if listing is None:
         return None
@@ -40,7 +46,7 @@ def links_of(
                     depth=response.depth,
                 )
             )
-    return links, listing.fault
+    return ListedLinks(links, listing.fault, listing.nowhere)
 
 
 def _said(named: FeedEntry) -> dict[str, str]:

@@ -28,6 +28,7 @@ from gossamer.engine.page.versions import KnownVersion, PageVersions
 from gossamer.engine.sites import ServedLayer, ServedSite, SiteSet
 from gossamer.errors import GossamerError
 from gossamer.model import Ending, Feedback, HostVerdict, Lease, PageVisit, Settlement
+from gossamer.model.counter_names import REDIRECTED
 from gossamer.model.fetch import FetchError
 from gossamer.model.page import PageRequest, Response
 from gossamer.model.politeness import THROTTLED, retry_after
@@ -225,6 +226,11 @@ class PageProcessor:
             return Settlement(lease, visit=PageVisit(status) if layer.recorded else None)
         if known is not None:
             await self._forget(site, known)
+        if there := self._away(layer, request, response.url):
+            if not request.hops:
+                counters.add(REDIRECTED + layer.name)  # A browser followed it.
+            self._seeds.read(request)
+            return self._reader.led_away(lease, layer, request, response, there)
         settlement, lasting = await self._reader.read(lease, layer, request, response)
         self._seeds.read(request)
         if known is not None and lasting:
@@ -298,13 +304,23 @@ class PageProcessor:
             self._logins.ended(site, session)
             raise PageFailed("session_over", f"The session is over: {why}.")
 
+    @staticmethod
+    def _away(layer: ServedLayer, request: PageRequest, url: str) -> str | None:
+        """The layer that a page is read in instead of its own, since it redirected there."""
+        first = request.hops[0] if request.hops else request.url
+        return None if url == first else layer.site.compiled.away(layer.name, first, url)
+
     def _redirected(self, lease: Lease, layer: ServedLayer, request: PageRequest, hop: PageRequest) -> Settlement:
         url, names = hop.url, request.secrets
         if (secrets := layer.site.compiled.secrets) is not None:
             # A page that sends its visitors on with a key in the address.
             url, more = secrets.named(url)
             names = (*names, *more)
-        fingerprint = layer.site.compiled.redirected(layer.name, request.url, url, hop.method, hop.body)
+        first = request.hops[0] if request.hops else request.url
+        fingerprint = layer.site.compiled.redirected(layer.name, first, url, hop.method, hop.body)
+        if self._away(layer, request, url) and not self._away(layer, request, request.url):
+            # Each page once. Here, since the pages that lead to the same one after the first are filtered.
+            self._site_counters.of(layer.site.name).add(REDIRECTED + layer.name)
         replacing = request._replace(
             url=url,
             secrets=names,

@@ -29,6 +29,7 @@ from gossamer.model.counter_names import (
     LACKING,
     LIMITED,
     MISSING,
+    NOWHERE,
     OVERWRITTEN,
     PAGES_READ,
     REPLACED,
@@ -160,6 +161,25 @@ class PageReader:
         whole = part is None or part.whole or not (request.turn or further)
         return settlement, whole and self._children.lasting(reading.links, layer)
 
+    def led_away(
+        self, lease: Lease, layer: ServedLayer, request: PageRequest, response: Response, there: str
+    ) -> Settlement:
+        """Settle a page that redirected to a page of another layer: that one is queued there, unless it was seen."""
+        link = layer.site.compiled.link(
+            response.url,
+            there,
+            method=request.method,
+            headers=request.headers,
+            body=request.body,
+            inherited=request.inherited,
+            depth=request.depth,
+            dont_filter=request.always,
+        )
+        first = request.hops[0] if request.hops else request.url
+        children, withheld = self._children.of([link], layer, request._replace(url=first))
+        visit = PageVisit(response.status) if layer.recorded else None
+        return Settlement(lease, Ending.DONE, children, withheld=withheld, visit=visit)
+
     def _note_empty(self, request: PageRequest, found: Sequence[object]) -> None:
         if not found and is_seed(request):
             self._site_counters.of(request.site).add(SEEDS_EMPTY)
@@ -177,7 +197,10 @@ class PageReader:
         kind = "feed" if layer.name == FEED else "sitemap"
         if found is None:
             raise PageFailed("invalid", f"{response.url} is not a {kind}.")
-        links, fault = found
+        links, fault, nowhere = found
+        if nowhere:
+            self._site_counters.of(layer.site.name).add(NOWHERE + kind, nowhere)
+            logger.warning("%d entries of the %s %s have no address.", nowhere, kind, response.url)
         if fault:
             self._site_counters.of(layer.site.name).add(BROKEN + kind)
             logger.warning("The %s %s is not well-formed (%s): entries may be missing.", kind, response.url, fault)

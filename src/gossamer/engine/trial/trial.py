@@ -170,6 +170,23 @@ class Trial:
         seconds = time.perf_counter() - begun
         if response is None or failure:
             return TrialResult(site.name, chosen, url, said, tuple(hops), None, None, failure, "", seconds, 0.0)
+        if there := site.compiled.away(chosen.layer, url, response.url):
+            failure = (
+                f"it redirected to a page of the layer {there}, which is read there: {chosen.layer} has nothing of it"
+            )
+            return TrialResult(
+                site.name,
+                chosen,
+                url,
+                said,
+                tuple(hops),
+                response,
+                None,
+                failure,
+                charset_of(layer, response),
+                seconds,
+                0.0,
+            )
         tried = await self.read(site, chosen, response)
         return tried._replace(url=url, robots=said, hops=tuple(hops), fetch_seconds=seconds)
 

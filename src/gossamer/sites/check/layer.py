@@ -147,9 +147,13 @@ def _check_field(
     for place, written in enumerate(rule.format):
         checker.must(expressions.date_format, written, (*path, "format", place))
     if rule.type not in (Kind.DATE, Kind.DATETIME):
-        for key in ("format", "languages", "tz"):
+        for key in ("format", "languages", "order", "tz"):
             if getattr(rule, key):
                 checker.warn((*path, key), f"{key} is for dates", "write type: date or datetime, or leave it out")
+    elif rule.order and not rule.languages:
+        checker.warn(
+            (*path, "order"), "order has no effect without languages", "name them, or say the format: '%d/%m/%Y'"
+        )
     if expressions.zone(rule.tz or "UTC") is None and not any(map(expressions.language, rule.languages)):
         check_default(checker, rule, path)
     first, _, rest = rule.source.partition(".")

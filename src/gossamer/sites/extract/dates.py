@@ -22,6 +22,13 @@ _SETTINGS = {"REQUIRE_PARTS": ["day", "month"], "PREFER_DATES_FROM": "past"}
 # What counts from a moment keeps this part of it; what names its own time does not.
 _TRACE = timedelta(microseconds=271_829)
 _SIGN = re.compile("%([A-Za-z])")
+# A day and a month in digits: with a year, or without one where it can be no time of the day.
+_DIGITS = re.compile(
+    r"(?<![\d:./-])(\d{1,2})\s?([./-])\s?(\d{1,2})\s?\2\s?(\d{4}|\d{2})(?![\d:])"
+    r"|(?<![\d:./-])(\d{1,2})/(\d{1,2})(?![\d:/])"
+)
+_TIME = re.compile(r"(?<![\d.])\d{1,2}\.\d\d(?:\s?[Uu]hr)?$")
+"""A time at the end of what counts from a moment, as in "gestern, 18.30", is not understood by the library, which leaves it out."""
 _lock = threading.Lock()  # Big pages are read in threads.
 
 
@@ -43,15 +50,17 @@ def known_languages() -> frozenset[str]:
 
 
 def in_words(
-    text: str, languages: tuple[str, ...], forms: tuple[str, ...], moment: float, zone: tzinfo | None
+    text: str, languages: tuple[str, ...], forms: tuple[str, ...], moment: float, zone: tzinfo | None, order: str = ""
 ) -> datetime:
     """The date that a text says in words at a moment (Unix time). What names no zone is in `zone`; without one it has none, unless
-    it is counted from the moment. ValueError if it is no date."""
+    it is counted from the moment. Day and month in digits stand in this order, or in that of the first language. ValueError if it is
+    no date."""
     if len(text) > LONGEST:
         raise ValueError
     now = datetime.fromtimestamp(moment, zone or UTC)
     day = datetime(now.year, now.month, now.day)
-    found = _read(text, languages, forms, day)
+    order = order or order_of(languages)
+    found = _read(text, languages, forms, day, order)
     if found is None:
         raise ValueError
     date = found.date
@@ -60,12 +69,31 @@ def in_words(
     latest = _latest(moment, zone)
     if (later := _a_year_later(date)) is not None and later.replace(tzinfo=None) <= latest:
         # To the library all of today is still to come, so that it takes the year before where none is named.
-        again = _read(text, languages, forms, day + timedelta(days=2))
+        again = _read(text, languages, forms, day + timedelta(days=2), order)
         date = again.date if again is not None and again.date == later else date
     if date.tzinfo is not None:
         offset = date.utcoffset() or timedelta()
         return date.replace(tzinfo=timezone(offset) if offset else UTC)
     return date if zone is None else date.replace(tzinfo=zone)
+
+
+@lru_cache(256)
+def order_of(languages: tuple[str, ...]) -> str:
+    """The order of day, month and year in digits in the first of these languages: mdy, dmy or ymd."""
+    from dateparser.languages.loader import default_loader  # type: ignore[import-untyped]
+
+    return str(default_loader.get_locale(languages[0]).info.get("date_order") or "MDY").lower()
+
+
+def _is_in_order(text: str, found: datetime, order: str) -> bool:
+    """Whether a date in digits has day and month where they belong. The library changes places where that makes a date: 13/03 beside
+    02/03 would be days of two orders."""
+    digits = _DIGITS.search(text)
+    if digits is None:
+        return True
+    parts = [digits[1], digits[3], digits[4]] if digits[1] else [digits[5], digits[6]]
+    places = order if len(parts) == 3 and len(parts[2]) == 2 else order.replace("y", "")
+    return (int(parts[places.index("d")]), int(parts[places.index("m")])) == (found.day, found.month)
 
 
 def without_year(form: str) -> bool:
@@ -108,20 +136,22 @@ def _counted(now: datetime, delta: timedelta) -> datetime:
 
 
 @lru_cache(16_384)
-def _read(text: str, languages: tuple[str, ...], forms: tuple[str, ...], day: datetime) -> _Read | None:
+def _read(text: str, languages: tuple[str, ...], forms: tuple[str, ...], day: datetime, order: str) -> _Read | None:
     """By day, so that the texts of a page are read once."""
     with _lock:
-        found = _parser(languages, day + _TRACE).get_date_data(text, list(forms) or None).date_obj
-    if found is None:
+        found = _parser(languages, day + _TRACE, order).get_date_data(text, list(forms) or None).date_obj
+    if found is None or not _is_in_order(text, found, order):
         return None
     moving = found.tzinfo is None and found.microsecond == _TRACE.microseconds
+    if moving and _TIME.search(text):
+        return None
     return _Read(found - _TRACE if moving else found, moving)
 
 
 @lru_cache(64)
-def _parser(languages: tuple[str, ...], base: datetime) -> Any:
+def _parser(languages: tuple[str, ...], base: datetime, order: str) -> Any:
     made = _parsers()
-    settings = {**_SETTINGS, "RELATIVE_BASE": base}
+    settings = {**_SETTINGS, "RELATIVE_BASE": base, "DATE_ORDER": order.upper()}
     if any("-" in language for language in languages):
         return made(locales=list(languages), settings=settings)
     return made(languages=list(languages), settings=settings)

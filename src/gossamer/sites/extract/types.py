@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic_core import from_json
 
-from gossamer.sites.extract.dates import in_last_year, in_words, without_year
+from gossamer.sites.extract.dates import in_last_year, in_words, order_of, without_year
 from gossamer.sites.format import FieldRule, Kind
 
 LONGEST_NUMBER = 400
@@ -37,6 +37,7 @@ ALIKE_ISO = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[ T]+(\d{1,2}):(\
 HALF = re.compile(r"\\u[dD][89a-fA-F]").search
 MONTH = re.compile(r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)", re.IGNORECASE).search
 
+NUMBERS = re.compile(r"\d{1,2}[./-]\s?\d{1,2}").search
 HALF_DAY = re.compile(r"\d\s*[ap]\.?\s?m\b", re.IGNORECASE).search
 
 
@@ -201,10 +202,11 @@ def as_json(value: Any) -> Any:
 def loads(text: str) -> Any:
     """JSON, without the halves of characters that it may have and nothing else can keep. ValueError or RecursionError if it is none."""
     try:
-        return from_json(text, allow_inf_nan=True, cache_strings="keys")
+        return from_json(text, allow_inf_nan=False, cache_strings="keys")
     except (ValueError, TypeError):
-        # What this one, the faster, does not take, Python's may: halves of characters, and what is nested deeply.
-        data = json.loads(text)
+        # What this one, the faster, does not take, Python's may: halves of characters, and what is nested deeply. NaN is no JSON, but
+        # written for values that are not there.
+        data = json.loads(text, parse_constant=lambda name: None)
         return _whole(data) if "\\u" in text and HALF(text) else data
 
 
@@ -254,10 +256,14 @@ def _of_dates(rule: FieldRule, zone: tzinfo | None) -> Turn:
             try:
                 if not rule.languages:
                     raise ValueError
-                found = in_words(as_text(value).strip(), rule.languages, rule.format, place.moment(), zone)
+                found = in_words(
+                    as_text(value).strip(), rule.languages, rule.format, place.moment(), zone, rule.order or ""
+                )
             except (ValueError, OverflowError):
                 said = " nor ".join(map(repr, rule.format)) if rule.format else ""
                 words = f" in the words of {', '.join(rule.languages)}" if rule.languages else ""
+                if words and NUMBERS(as_text(value)):
+                    words += f", in digits {rule.order or order_of(rule.languages)} (`order`)"
                 raise ValueError(f"{shown(value)} is not a date{f' as {said}' if said else ''}{words}") from None
         return found if rule.type is Kind.DATETIME else found.date()
 
