@@ -1,5 +1,6 @@
 """A board behind a login, whose threads lie on several pages and change from round to round, some with their URLs. One is a seed with a
-value of its own and linked, too; the list is counted from page 1, which is the seed. Sessions end, pages fail, workers are killed: the
+value of its own and linked, too; the list is counted from page 1, which is the seed. Threads that were deleted redirect to a list that
+nothing else leads to, and has the last thread. Sessions end, pages fail, workers are killed: the
 tables have what the board has, each comment once, and each thread the columns of its first page. FAULT_FACTOR: so many times as many
 boards."""
 
@@ -25,6 +26,8 @@ BOARDS = int(os.environ.get("FAULT_FACTOR", "1"))
 THREADS, ON_A_PAGE, ON_A_LIST, KILLS, ROUNDS = 10, 3, 4, 1, 2
 RENAMED = 3
 """The URL of every third thread changes."""
+DELETED, ELSEWHERE = 900, 100
+"""The numbers of threads that are gone, from here on, and the page of the list that they redirect to."""
 FILE = """
 site: board
 seeds: ['SITE/list?page=1', {url: SITE/t/2, pass: {known: by its seed}}]
@@ -93,15 +96,20 @@ class Board(Site):
             return Reply(status=503)
         page = int(parse_qs(urlsplit(target).query).get("page", ["1"])[0])
         if path == "/list":
-            shown = list(self.threads)[(page - 1) * ON_A_LIST : page * ON_A_LIST]
+            *listed, last = self.threads
+            shown = [last] if page == ELSEWHERE else listed[(page - 1) * ON_A_LIST : page * ON_A_LIST]
             # As boards do: first the last page, then the first.
             linked = [
                 path for number in shown for path in reversed(self._pages(number)[:: max(1, self._last(number) - 1)])
             ]
+            if shown:
+                linked.append(f"/t/{DELETED + page}")
             return Reply(body="".join(f'<a href="{path}">{path}</a>' for path in linked))
         if path.startswith("/f/"):
             return Reply(body=path, headers={"Content-Type": "application/pdf"})
         number = int(path.rpartition("/")[2].partition("-")[0])
+        if number >= DELETED:
+            return Reply(status=302, headers={"Location": f"/list?page={ELSEWHERE}"})
         comments = self.threads[number][(page - 1) * ON_A_PAGE : page * ON_A_PAGE]
         pager = "".join(f'<a class=page href="{other}">x</a>' for other in self._pages(number) if other != target)
         text = "".join(f'<p id="{one}">{one}<a class=file href="/f/{one}">x</a></p>' for one in comments)

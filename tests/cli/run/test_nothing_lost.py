@@ -276,7 +276,8 @@ def test_seeds_that_cannot_be_read_and_fields_that_are_always_empty_are_reported
 def test_seeds_without_anything_rows_that_are_replaced_and_links_of_two_layers_are_reported(
     site: Site, place: Place
 ) -> None:
-    site.on("/list", links("/p/1", "/p/2", "/list/2"))
+    site.on("/list", links("/p/1", "/p/2", "/list/2", "/p/sold"))
+    site.on("/p/sold", Reply(302, headers={"Location": "/api"}))
     for path in ("/p/1", "/p/2", "/list/2"):
         site.on(path, Reply(body=f"<title>same</title><h1>{path}</h1>"))
     site.on("/p/1?a=1&b=2", Reply(body="<title>another</title>"))
@@ -301,6 +302,7 @@ def test_seeds_without_anything_rows_that_are_replaced_and_links_of_two_layers_a
         "told: sitemap: 2 entries without an address",
         "told: sitemap: 1 page of XML not well-formed, perhaps read in part",
         "told: list.follow[1] has links on 1 page that an earlier rule leads to another layer, where they are read instead",
+        "told: 1 page of page redirected to another layer of the site, where what they led to is read instead",
         "told: 2 records of page or more replaced others with the same key and other values, of other pages",
     }
     assert "/p/1?a=1&b=2" in [visit.target for visit in site.visits]

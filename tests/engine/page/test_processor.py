@@ -104,6 +104,21 @@ async def test_a_page_that_redirects_to_another_layer_is_read_there_once(crawl: 
     assert site.paths().count("/page/1") > before
 
 
+async def test_a_trial_says_that_a_page_redirects_to_another_layer(site: Site) -> None:
+    site.on("/page/sold", Reply(302, headers={"Location": "/list"}))
+    site.on("/list", links("/page/1"))
+    (spec,) = load_text(SITE.replace("SITE", site.url))
+    trial = Trial()
+    try:
+        tried = await trial.fetch(
+            ServedSite(compile_site(spec)), LayerChoice("page", "as asked"), f"{site.url}/page/sold"
+        )
+    finally:
+        await trial.close()
+    assert tried.reading is None
+    assert tried.failure == "it redirected to a page of the layer list, which is read there: page has nothing of it"
+
+
 async def test_two_redirects_into_a_list_leave_it_to_be_read(crawl: Crawl, site: Site) -> None:
     site.on("/list", Reply(body="<a href=/page/sold>x</a>"))
     site.on("/page/sold", Reply(302, headers={"Location": "/list/2"}))

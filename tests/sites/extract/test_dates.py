@@ -141,6 +141,8 @@ def test_the_library_is_loaded_only_for_a_field_that_names_a_language() -> None:
     ("rule", "said"),
     [
         ("type: date, languages: [en, deu]", "fields.d.languages[1]: there is no language deu (did you mean "),
+        ("type: date, order: dmy", "warning: layers.a.fields.d.order: order has no effect without languages"),
+        ("type: date, languages: en, order: dym", "order"),
         ("type: int, languages: en", "warning: layers.a.fields.d.languages: languages is for dates"),
         ("type: date, languages: en, default: yesterday", ""),
         ("type: date, languages: en, default: never", "the default 'never' is not a date"),

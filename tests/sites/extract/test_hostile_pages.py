@@ -70,6 +70,7 @@ def every_way(body: bytes, **rest: Any) -> None:
 @example("\ud800".encode("utf-8", "surrogatepass"))
 @example(b'{"a": "\\ud800"}')
 @example(b'["\\ud800"]')
+@example(b'{"items": [{"a": NaN, "b": {"c": -Infinity}, "c": NaN}], "next": Infinity}')
 @example(b'{"next": "http://\\ud800/\\ud800", "items": [{"b": {"c": 1e400}, "c": -1e300}]}')
 @settings(deadline=None)
 def test_any_bytes(body: bytes) -> None:

@@ -108,7 +108,8 @@ class FieldCounts:
             for name, many in sorted(self._redirected.get(group, {}).items()):
                 pages = output.counted(many, "page")
                 output.write_notice(
-                    f"{group}: {pages} of {name} redirected to another layer of the site, where what they led to is read instead"
+                    f"{group}: {pages} of {name} redirected to another layer of the site, where what they led to is read instead; if it belongs "
+                    f"to {name}, make that one's match fit it"
                 )
             for name, many in sorted(self._overwritten.get(group, {}).items()):
                 records = output.counted(many, "record")

@@ -22,4 +22,4 @@ def drop_crawl(frontier: ValkeyFrontier, groups: Sequence[str], yes: bool) -> No
         yes,
     )
     progress.drop(left + dead, *(frontier.drop_group(row.group) for row in rows))
-    output.write_notice(f"{named} starts over")
+    output.write_notice(f"{named} {'starts' if len(rows) == 1 else 'start'} over")
