@@ -14,7 +14,7 @@ from tests.support import fork_server
 from tests.support.site import Reply, Site, links
 
 from gossamer.frontier import item_stream
-from gossamer.testing.process import wait_until
+from gossamer.testing.process import free_port, wait_until
 from gossamer.testing.servers import Server
 
 SPIDER = """
@@ -556,3 +556,38 @@ def command(project: Project, *words: str) -> str:
 def workers_say(project: Project) -> list[str]:
     with project.frontier() as frontier:
         return [worker.info.get("items", "") for worker in frontier.workers()]
+
+
+AWAY = """
+import threading
+from dataclasses import replace
+
+from gossamer.frontier.valkey import ValkeyFrontier
+
+find = ValkeyFrontier.find
+
+
+def away(settings):
+    if threading.current_thread().name != "feeds":
+        return find(settings)
+    # The first time nobody is there.
+    ValkeyFrontier.find = find
+    return find(replace(settings, values={**settings.values, "GOSSAMER_URL": "redis://127.0.0.1:PORT"}))
+
+
+ValkeyFrontier.find = away
+"""
+
+
+def test_a_server_that_is_away_when_the_feeds_begin_is_waited_for(project: Project) -> None:
+    with (project.folder / "shop_settings.py").open("a") as settings:
+        settings.write(AWAY.replace("PORT", str(free_port())))
+    project.site.hold(PAGES[0])
+    with project.start("scrapy", "crawl", "shop", "-O", "out.json") as process:
+        project.site.reached(PAGES[0])
+        wait_until((project.folder / "out.json.position").exists, "the feed to begin")
+        project.site.release(PAGES[0])
+        said = process.communicate(timeout=100)[1]
+    assert process.returncode == 0, said
+    assert "The feeds wait for the server" in said
+    assert in_json(project.folder / "out.json") == EVERY

@@ -25,10 +25,27 @@ from gossamer.testing.servers import SentinelPair, Server
 pytestmark = pytest.mark.timeout(300)
 SPIDER = """
     import asyncio, scrapy, urllib.request
+    from gossamer.scrapy.process.reactor import in_thread
+    from scrapy.utils.defer import deferred_from_coro
 
     class Last:
         def close_spider(self, spider):
             urllib.request.urlopen("SITE/closing").read()
+
+    class LastBeside:
+        def close_spider(self, spider):
+            return deferred_from_coro(in_thread(lambda: Last().close_spider(spider)))
+
+    class LastWord:
+        def __init__(self, crawler):
+            self.crawler = crawler
+            crawler.signals.connect(self.end, scrapy.signals.spider_closed)
+
+        from_crawler = classmethod(lambda cls, crawler: cls(crawler))
+
+        async def end(self):
+            stop = getattr(self.crawler, "stop_async", None) or self.crawler.stop
+            await stop()
 
     class Slow(scrapy.Spider):
         name = "slow"
@@ -140,6 +157,48 @@ def test_a_worker_whose_server_is_replaced_after_it_said_drained_exits_with_an_e
         with ValkeyFrontier.open(load(given)) as frontier:
             assert frontier.drained("slow").drained
     assert site.paths().count("/a") == 2
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+@pytest.mark.parametrize("pipeline", ["Last", "LastBeside"])
+def test_a_signal_while_the_spider_closes_does_not_cut_that_off(
+    pipeline: str, variant: Variant, site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path
+) -> None:
+    """Scrapy itself does not wait for a close that has begun: its process would end here, with exit code 0 and no feed."""
+    site.on("/list", links("/a", "/b"))
+    site.hold("/closing")
+    given: dict[str, Any] = {"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": crawl_name}
+    project = Project(tmp_path, site, variant, ITEM_PIPELINES={f"slow_spiders.{pipeline}": 1}, **given)
+    with project.start() as process:
+        site.reached("/closing")
+        process.send_signal(signal.SIGTERM)
+        if pipeline == "LastBeside":
+            wait_until(lambda: "shutting down gracefully" in project.log.read_text(), "the signal to be noticed")
+        site.release("/closing")
+        assert process.wait(120) == 0, project.log.read_text()
+    said = project.log.read_text()
+    assert "shutting down gracefully" in said
+    assert "Spider closed (finished)" in said
+    assert {Path(item["url"]).name for item in json.loads((tmp_path / "items.json").read_text())} == {"a", "b"}
+    with ValkeyFrontier.open(load(given)) as frontier:
+        assert not frontier.workers(), "it has told the frontier that it ends"
+
+
+def test_a_handler_of_the_close_that_waits_for_the_stop_is_not_waited_for_without_end(
+    site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path
+) -> None:
+    site.on("/list", links("/a", "/b"))
+    given: dict[str, Any] = {"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": crawl_name}
+    project = Project(
+        tmp_path,
+        site,
+        Variant(LAST, "uvloop"),
+        EXTENSIONS={"slow_spiders.LastWord": 1},
+        GOSSAMER_STOP_SECONDS=1,
+        **given,
+    )
+    assert project.run() == 1, project.log.read_text()
+    assert "The spider's close was not through in time" in project.log.read_text()
 
 
 def test_a_worker_with_a_feed_ends_in_time_when_the_server_does_not_answer(

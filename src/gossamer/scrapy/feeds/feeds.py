@@ -22,7 +22,7 @@ from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
 from scrapy.utils.misc import build_from_crawler, load_object
 from w3lib.url import file_uri_to_path
 
-from gossamer.errors import FeedIncomplete, FrontierError, SettingError
+from gossamer.errors import FeedIncomplete, FrontierError, FrontierUnavailable, SettingError
 from gossamer.frontier import codec, item_stream
 from gossamer.frontier.codec import CLASS
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -36,6 +36,7 @@ from gossamer.scrapy.process.reactor import in_thread
 from gossamer.scrapy.process.refusal import RefusedScheduler
 from gossamer.scrapy.request.object_state import FIELDS, ITEM, MODEL, assemble, form_of
 from gossamer.scrapy.settings import PROJECT
+from gossamer.settings import Settings
 
 if TYPE_CHECKING:
     pass
@@ -163,7 +164,7 @@ class FleetFeedExporter(FeedExporter):
                 return
             self._ended.wait(AGAIN)
         try:
-            with ValkeyFrontier.find(scheduler.join.settings) as frontier:
+            with self._connected(scheduler.join.settings) as frontier:
                 self._serve_on(frontier, spider, scheduler.join)
         except SettingError as error:
             self._incomplete = True
@@ -178,6 +179,21 @@ class FleetFeedExporter(FeedExporter):
                 "are on the server: `gossamer items export %s FILE` reads them.",
                 f": {error}" if found else "", scheduler.join.group, exc_info=not found,
             )  # fmt: skip
+
+    def _connected(self, settings: Settings) -> ValkeyFrontier:
+        """The worker has joined, so a server that does not answer now is waited for, as by the worker itself."""
+        said = False
+        while True:
+            last = self._ended.is_set()
+            try:
+                return ValkeyFrontier.find(settings)
+            except FrontierUnavailable as error:
+                if last:
+                    raise
+                if not said:
+                    logger.warning("The feeds wait for the server: %s", error)
+                said = True
+            self._ended.wait(LOOK)
 
     def _serve_on(self, frontier: ValkeyFrontier, spider: Spider, worker_config: Any) -> None:
         files: dict[str, FeedFile] = {}

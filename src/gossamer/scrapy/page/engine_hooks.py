@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from scrapy import Request
 from scrapy.http import Response
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
@@ -57,6 +58,38 @@ def on_close(engine: Any, called: Callable[[], None]) -> None:
         return original()
 
     slot.close = close
+
+
+def is_closing(engine: Any) -> bool:
+    """Whether the engine has begun to close its spider and is not through with that."""
+    return engine._slot is not None and engine._slot.closing is not None
+
+
+def on_stop(engine: Any, wait: Callable[[], Awaitable[None]]) -> None:
+    """Let the engine stop after `wait`. By itself it waits for no close that has begun before: whoever stops it then, as Ctrl-C does,
+    ends the process in the middle of that."""
+    on_coroutines = hasattr(engine, "stop_async")
+    original = engine.stop_async if on_coroutines else engine.stop
+
+    async def stop() -> None:
+        await wait()
+        await (original() if on_coroutines else maybe_deferred_to_future(original()))
+
+    if on_coroutines:
+        engine.stop_async = stop
+    else:  # Scrapy 2.13
+        engine.stop = lambda: deferred_from_coro(stop())
+
+
+def on_closed(engine: Any, called: Callable[[], None]) -> None:
+    """Call when the engine has closed its spider."""
+    original = engine._spider_closed_callback
+
+    def closed(spider: Any) -> Any:
+        called()
+        return original(spider)
+
+    engine._spider_closed_callback = closed
 
 
 def abandon(engine: Any) -> None:
@@ -114,6 +147,7 @@ def check(engine: Any) -> None:
         "scraper.handle_spider_output_async": callable(getattr(scraper, "handle_spider_output_async", None)),
         "engine._slot.close": callable(getattr(slot, "close", None)),
         "engine._slot._maybe_fire_closing": callable(getattr(slot, "_maybe_fire_closing", None)),
+        "engine.stop": callable(getattr(engine, "stop", None)),
         "engine._spider_closed_callback": callable(getattr(engine, "_spider_closed_callback", None)),
         "scraper._check_if_closing": callable(getattr(scraper, "_check_if_closing", None)),
         "downloader.active": isinstance(getattr(engine.downloader, "active", None), set),

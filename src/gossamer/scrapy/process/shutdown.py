@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import logging
+from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
+from gossamer.errors import WorkerFailed
 from gossamer.model.plural import counted_were
 from gossamer.scrapy.page import engine_hooks
 from gossamer.scrapy.page.pages import LeasedPages
+from gossamer.scrapy.process.exit_code import fail
+from gossamer.scrapy.process.reactor import Promise, later
 from gossamer.settings import Settings
 from gossamer.shutdown import CALLS_SHARE, PAGES_SHARE
 
@@ -16,10 +21,16 @@ logger = logging.getLogger(__name__)
 LEAST = 0.1
 """Seconds that a call to the frontier has to be answered, however late it is."""
 
+SELF = 25.0
+"""Seconds that a stop waits for the close of a spider which may wait for that stop, where GOSSAMER_STOP_SECONDS is 0."""
+_closing: ContextVar[Any] = ContextVar("closing", default=None)
+"""The engine of which this code is part of the close."""
+
 
 class Shutdown:
     """Looks after an engine that closes its spider: after a while the pages in progress are given back to the frontier, and the
-    engine waits for them no longer."""
+    engine waits for them no longer. A signal that comes meanwhile does not cut the close off, as it does in Scrapy: feeds are
+    written, and the frontier is told."""
 
     def __init__(self, engine: Any, link: Any, pages: LeasedPages, settings: Settings) -> None:
         self._engine, self._link, self._pages = engine, link, pages
@@ -28,12 +39,38 @@ class Shutdown:
         self._until = float("inf")
         self.over = False
         """Set when the engine has no page in progress any more."""
+        self._waiting: list[Promise] = []
+        """Those who have stopped an engine that closes its spider."""
         engine_hooks.on_close(engine, self._begin)
+        engine_hooks.on_closed(engine, self._closed)
+        engine_hooks.on_stop(engine, self._wait)
 
     def _begin(self) -> None:
+        _closing.set(self._engine)
         if self._limit:
             self._until = self._link.now() + self._limit * CALLS_SHARE
             self._link.later(self._limit * PAGES_SHARE, self._give_back)
+
+    async def _wait(self) -> None:
+        """Until a close that has begun is through. A handler of `spider_closed` may wait for the stop itself, and a signal that interrupts
+        one looks like that: neither is waited for without end."""
+        if not engine_hooks.is_closing(self._engine):
+            return
+        closed = Promise()
+        self._waiting.append(closed)
+        if _closing.get() is self._engine:
+            later(self._limit or SELF, partial(closed.keep, False))
+        if not await closed:
+            why = (
+                "The spider's close was not through in time (GOSSAMER_STOP_SECONDS), and is cut off. This worker fails."
+            )
+            logger.error("%s", why)
+            fail(self._engine.crawler, self._engine, WorkerFailed(why))
+            self._engine.crawler.spider = None
+
+    def _closed(self) -> None:
+        for closed in self._waiting:
+            closed.keep(True)
 
     def _give_back(self) -> None:
         if self.over:
