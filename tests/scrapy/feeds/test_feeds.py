@@ -579,6 +579,46 @@ ValkeyFrontier.find = away
 """
 
 
+LATE = """
+import os
+import threading
+import time
+
+from gossamer.frontier.valkey import ValkeyFrontier
+
+find = ValkeyFrontier.find
+
+
+def late(settings):
+    while threading.current_thread().name == "feeds" and "LATE" in os.environ:
+        time.sleep(1)
+    return find(settings)
+
+
+ValkeyFrontier.find = late
+"""
+
+
+def test_a_feed_whose_worker_was_killed_before_it_began_is_resumed(project: Project) -> None:
+    with (project.folder / "shop_settings.py").open("a") as settings:
+        settings.write(LATE)
+    feed = ("-o", "out.json")
+    project.environ["LATE"] = "1"
+    with project.start("scrapy", "crawl", "shop", *feed) as process:
+        project.site.wait(lambda paths: set(paths) >= set(PAGES), "all pages to be asked for")
+        with project.frontier() as frontier:
+            wait_until(lambda: frontier.drained("shop").drained, "all pages to be done")
+        process.kill()
+    del project.environ["LATE"]
+    assert not (project.folder / "out.json").exists()
+    said = project.run("gossamer", "crawl", "shop", "--resume", "-w", "1", *feed)
+    assert "nothing is left of shop but items on the server for a feed" in said
+    assert in_json(project.folder / "out.json") == EVERY
+    again = project.run("gossamer", "crawl", "shop", "--resume", "-w", "1", *feed)
+    assert "nothing is left of shop; without --resume a new round begins" in again
+    assert in_json(project.folder / "out.json") == EVERY
+
+
 def test_a_server_that_is_away_when_the_feeds_begin_is_waited_for(project: Project) -> None:
     with (project.folder / "shop_settings.py").open("a") as settings:
         settings.write(AWAY.replace("PORT", str(free_port())))

@@ -151,8 +151,9 @@ def begin(frontier: ValkeyFrontier, found: FoundSpider, arguments: dict[str, str
                 "Give the same -O or -o, now or by --resume when this has ended; `gossamer items forget --drop` lets it go"
             )
         return then
-    if resume and left and uris(found.scrapy):
-        output.write_notice(f"nothing is left of {group} but the items of a feed that was cut short")
+    if resume and uris(found.scrapy) and (left or (info is not None and position.has_items(frontier, info))):
+        cut_short = "the items of a feed that was cut short" if left else "items on the server for a feed"
+        output.write_notice(f"nothing is left of {group} but {cut_short}")
         return then
     if resume:
         output.write_notice(f"nothing is left of {group}; without --resume a new round begins")

@@ -30,6 +30,7 @@ from gossamer.scrapy.feeds.position import (
     consumer_of,
     elsewhere,
     forget_past,
+    has_items,
     owner_of,
     round_of,
     starts,
@@ -273,7 +274,7 @@ class FeedFile:
     def _is_past(self, frontier: ValkeyFrontier, info: RoundInfo) -> bool:
         if not self._overwrite or info.ended is None or self._fits(frontier, info, self._mark.mine()):
             return False
-        return not any(frontier.read_items(self.group, one, at, 1) for one, at in starts(frontier, info).items())
+        return not has_items(frontier, info)
 
     def _begin(self, frontier: ValkeyFrontier, info: RoundInfo, keep_all: bool) -> None:
         file, before, left = self._file, self._mark.mine(), ""

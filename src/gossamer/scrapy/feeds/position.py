@@ -93,6 +93,11 @@ def starts(frontier: ValkeyFrontier, info: RoundInfo) -> dict[int, str]:
     }
 
 
+def has_items(frontier: ValkeyFrontier, info: RoundInfo) -> bool:
+    """Whether items of a round, or what follows them, are still in the stream."""
+    return any(frontier.read_items(info.group, one, at, 1) for one, at in starts(frontier, info).items())
+
+
 def _ahead(frontier: ValkeyFrontier, partition: int) -> tuple[float, float]:
     """The clock of a partition's server, against one of this process, and by how much that may be wrong."""
     if frontier.partitions == 1:
