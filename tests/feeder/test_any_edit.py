@@ -1,0 +1,89 @@
+"""Whatever others do to a table of tasks meanwhile, every row comes to its end, and none is fetched more often than somebody opened it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.feeder.test_feeder import Fed
+
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.model import Ending, Token
+from gossamer.settings import load
+from gossamer.testing.servers import Server
+
+ROWS = 12
+
+
+class Edit(NamedTuple):
+    """Somebody writes the state and the number of tries of a row; `tries` is -1: that stays."""
+
+    row: int
+    state: str | None
+    tries: int | None
+
+
+EDITS = st.builds(
+    Edit,
+    st.integers(1, ROWS),
+    st.sampled_from([None, "", "waiting", "running", "lost", "failed", "done"]),
+    st.sampled_from([None, -1, 0, 1, 5]),
+)
+STEPS = st.lists(
+    st.one_of(EDITS, st.sampled_from(["feed", "feed", "take", "fetch", "fail", "die", "forget"])),
+    min_size=5,
+    max_size=25,
+)
+
+
+def edited(fed: Fed, edit: Edit) -> None:
+    tries = "task_tries" if edit.tries == -1 else "?"
+    values = [edit.state, *([] if edit.tries == -1 else [edit.tries]), edit.row]
+    fed.database.execute(f"UPDATE pages SET task_state = ?, task_tries = {tries} WHERE id = ?", values)
+
+
+def done(fed: Fed, step: str) -> None:
+    if step == "feed":
+        fed.feeder.step()
+    elif step == "take":
+        fed.take(3)
+    elif step == "fetch":
+        fed.fetch(3)
+    elif step == "fail":
+        fed.fetch(1, Ending.FAILED)
+    elif step == "die":
+        fed.new_feeder(max_waiting=4)
+    else:
+        fed.fetch(1, silent=True)
+
+
+@settings(max_examples=15)
+@given(steps=STEPS)
+def test_rows_come_to_their_end_whatever_others_write(valkey_server: Server, steps: list[Edit | str]) -> None:
+    environ = {"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": Token.fresh().incarnation}
+    with TemporaryDirectory() as folder, ValkeyFrontier.open(load(environ, {})) as frontier:
+        fed = Fed(frontier, Path(folder))
+        opened: Counter[int] = Counter(range(1, ROWS + 1))
+        try:
+            for step in steps:
+                if isinstance(step, Edit):
+                    edited(fed, step)
+                    opened[step.row] += 1
+                else:
+                    before = Counter(fed.fetched)
+                    done(fed, step)
+                    if step == "forget":
+                        opened += Counter(fed.fetched) - before
+            fed.finish()
+            assert set(fed.states()) <= {"done", "failed"}
+            fetched = Counter(fed.fetched)
+            assert not fetched - opened, "more often than it was opened"
+            closed = {step.row for step in steps if isinstance(step, Edit) and step.state in ("done", "failed")}
+            assert set(fetched) | closed == set(range(1, ROWS + 1)), "each once at least"
+        finally:
+            fed.store.close()
+            fed.database.close()
