@@ -3,8 +3,8 @@
     python scripts/chaos/planners.py [--runs 3] [--quick]
 
 What the sites recorded must be what was planned: every round begun once and in time, and every page of it fetched once. Two leaders are
-killed with SIGKILL, one has a clock that is an hour ahead, and that one is stopped for a minute. Meanwhile intervals change, a site comes and
-one goes. At last the server loses the last seconds of its state.
+killed with SIGKILL, one has a clock that is an hour ahead, and that one is stopped for a minute. Meanwhile intervals change, layers get other
+names, a site comes and one goes. At last the server loses the last seconds of its state.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ SITES, PAGES, PATIENCE = 20, 3, 120.0
 FORUMS = range(12, 18)
 """Sites whose lists are seeded again while their posts are fetched, each post once."""
 ADDED, REMOVED, SLOWER = "s18", "s19", ("s0", "s1")
+RENAMED = ("s2", "s12")
+"""Sites whose layer of pages gets another name: what waits in the old one goes over."""
 OVERLAPS = ("queue", "skip", "replace", "queue")
 
 
@@ -104,6 +106,7 @@ class Scenario:
             "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
         }
         self.posts = dict.fromkeys((f"s{number}" for number in FORUMS), 0)
+        self.renamed: set[str] = set()
         self.sites: dict[str, Site] = {}
 
     def __enter__(self) -> Self:
@@ -143,13 +146,14 @@ class Scenario:
         """Push a site's file. From now on it is planned so."""
         forum, site = name in self.posts, self.sites[name]
         overlap = "reseed" if forum else OVERLAPS[int(name[1:]) % len(OVERLAPS)]
+        layer = "text" if name in self.renamed else "page"
         self.frontier.put_document(
             "site",
             name,
             f"site: {name}\nseeds: ['{site.url}/list']\nschedule: {{every: {every:g}s, overlap: {overlap}}}\n"
             "politeness: {robots: ignore, delay: 0s}\nlayers:\n"
-            "  list: {match: '^/list', seen: round, follow: [{css: a, to: page}]}\n"
-            f"  page: {{match: '^/p', {'' if forum else 'seen: round, '}fields: {{title: title}}}}\n",
+            f"  list: {{match: '^/list', seen: round, follow: [{{css: a, to: {layer}}}]}}\n"
+            f"  {layer}: {{match: '^/p', {'' if forum else 'seen: round, '}fields: {{title: title}}}}\n",
         )
         before = self.plans[name].every if name in self.plans else ()
         paths = ["/list", *([] if forum else [f"/p/{page}" for page in range(PAGES)])]
@@ -258,7 +262,9 @@ def run(s: Scenario) -> Told:
     third = s.start("plan", ahead=True)
     for name in SLOWER:
         s.push(name, 2 * pace.every)
-    s.push(ADDED, pace.every)
+    s.renamed.update(RENAMED)
+    for name in (ADDED, *RENAMED):
+        s.push(name, pace.every)
     s.frontier.drop_document("site", REMOVED)
     removed_at = s.now
     s.until(lambda: "waits" in s.log(third), "the planner whose clock is ahead waits")
