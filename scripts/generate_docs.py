@@ -102,16 +102,16 @@ def errors_page() -> str:
 def migrate_page() -> str:
     intro = (
         "`gossamer migrate scrapy-redis PATH` reads a project and names every place that uses scrapy-redis, with a verdict:\n\n"
-        "- `decide`: somebody has to decide, or to change something by hand;\n"
-        "- `differs`: it works, and something about it is not as it was;\n"
-        "- `moves`: it works as it did. These are counted, and listed with `--all` or `--json`.\n\n"
-        "The exit code is 0 if nothing is to be decided, 1 if something is, 2 if the path cannot be read or git has changes that are "
+        "- `decide`: you have to decide something, or to change it by hand;\n"
+        "- `differs`: it works, but differently;\n"
+        "- `moves`: it works as before. These are counted, and listed with `--all` or `--json`.\n\n"
+        "The exit code is 0 if you need not decide anything, 1 if you do, 2 if the path cannot be read or git has changes that are "
         "not committed and `--write` was given without `--allow-dirty`. Nothing of the project is imported or run. What only the "
         "run knows (a setting made by a function, a key read from a file) is reported as such where it can be recognised, and "
         "not found otherwise.\n\n"
-        "Read are Python files, and scripts, requirements and configuration beside them; written, with `--write`, only Python files: "
+        "It reads Python files, and scripts, requirements and configuration beside them; with `--write` it changes only Python files: "
         "the name `scrapy_redis` in imports and in texts that are paths of its modules becomes `gossamer.scrapy_redis`. Comments, "
-        "docstrings, layout, encoding and line ends stay. Left out are folders that begin with a dot, virtual environments, "
+        "docstrings, layout, encoding and line ends stay. It leaves out folders that begin with a dot, virtual environments, "
         "`site-packages`, `node_modules`, `vendor`, `third_party`, `build`, `dist`, links, and a copy of scrapy_redis itself. "
         "How to go on: [move from scrapy-redis](../how-to/move-from-scrapy-redis.md); what the words mean: "
         "[scrapy-redis](scrapy-redis.md)."
@@ -122,13 +122,13 @@ def migrate_page() -> str:
 
 def tuning_page() -> str:
     intro = (
-        "What the add-on changes of Scrapy to make a page cheaper. `GOSSAMER_TUNING` chooses: `all` (the default), `none`, "
-        "names divided by commas, or names with `-` before them to leave those out of all. A setting that the project itself "
-        "has set is never changed.\n\n"
+        "What the add-on changes in Scrapy to make pages cheaper. `GOSSAMER_TUNING` chooses: `all` (the default), `none`, "
+        "names separated by commas, or names with `-` before them to leave those out of all. A setting of the project itself "
+        "is never changed.\n\n"
         "`tests/scrapy/speedups/test_defaults.py` runs one spider (links, forms, JSON, cookies, redirects, meta refresh, retries, "
         "compression, unfiltered and duplicate requests) on plain Scrapy, without any of these, with each of them alone and "
         "with all of them: the site sees the same requests with the same headers and bodies, and the stats count the same.\n\n"
-        "Beside these, joining a crawl itself changes some things: SCHEDULER and STATS_CLASS are Gossamer's; the AutoThrottle "
+        "Taking part in a crawl also changes some settings: SCHEDULER and STATS_CLASS are Gossamer's; the AutoThrottle "
         "extension is off, because the frontier follows the hosts' latency for the whole fleet; the delay and concurrency of "
         "download slots are the frontier's; REMOTE_CONTROL_ENABLED is off unless the project turns it on."
     )
@@ -139,27 +139,27 @@ def tuning_page() -> str:
 def site_files_page() -> str:
     """Every mapping of a site file with all of its keys."""
     intro = (
-        "Every key of a site file. An unknown key is an error, as is a key that stands twice; `gossamer site check` reports all "
+        "Every key of a site file. An unknown key is an error, as is a key that occurs twice; `gossamer site check` reports all "
         "mistakes of all files at once, each with its line and column.\n\n"
-        "The YAML is that of version 1.2: only `true` and `false` are truth values, `1e6` is a number, dates are texts. "
-        "A *duration* is a number of seconds or a text as `0.5s`, `10m`, `1h30m`, `7d`, `2w`; a *size* is a number of bytes or a text "
-        "as `500kB`, `10MiB`. Where a list may stand, one thing may stand for a list of it.\n\n"
+        "The files are YAML 1.2: only `true` and `false` are booleans, `1e6` is a number, dates are text. "
+        "A *duration* is a number of seconds or a text such as `0.5s`, `10m`, `1h30m`, `7d`, `2w`; a *size* is a number of bytes or a text "
+        "such as `500kB`, `10MiB`. Instead of a list of one value, you may write the value.\n\n"
         "`{name}` in a text is a parameter; `{{name}}` stands for `{name}` itself; anything else in braces is left as it is. `${NAME}` is "
         "an environment variable of the worker: in `database`, in the URLs of `proxies`, in `login`, and in everything that is sent "
         "with a request (URL, form, json, body, headers, cookies, `auth`, `proxy`). Workers look it up when they use it; it is "
         "[never stored](../how-to/log-in-and-cookies.md).\n\n"
-        "Keys that begin with `x-`, at the top of the file or in a layer, are yours: a home for YAML anchors. "
-        "Names of layers and fields have the letters a to z and A to Z, digits, `_`, `:` and `-`.\n\n"
-        "Editors that know the YAML language server complete and check keys by the [JSON Schema](site-file.schema.json), if the file "
-        "begins with `# yaml-language-server: $schema=` and where it is.\n\n"
-        "A file may hold several documents, divided by `---`: each is a site. "
+        "Keys that begin with `x-`, at the top of the file or in a layer, are ignored: use them for YAML anchors. "
+        "Names of layers and fields consist of the letters a to z and A to Z, digits, `_`, `:` and `-`.\n\n"
+        "Editors with the YAML language server complete and check keys by the [JSON Schema](site-file.schema.json), if the file "
+        "begins with `# yaml-language-server: $schema=` and the path of the schema.\n\n"
+        "A file may hold several documents, separated by `---`: each is a site. "
         "Which layer a URL belongs to: " + _sentences(match.__doc__)
     )
     sections = []
     mappings = schema.reference()
     linked = re.compile(rf"\b({'|'.join(mapping.name for mapping in mappings)})\b")
     for mapping in mappings:
-        where = f"Stands at {', '.join(f'`{place}`' for place in mapping.where)}." if mapping.where else ""
+        where = f"Used in {', '.join(f'`{place}`' for place in mapping.where)}." if mapping.where else ""
         rows = {
             key.name: (
                 f"`{key.name}`",

@@ -24,7 +24,7 @@ class Order(enum.Enum):
 class SeenKind(enum.Enum):
     """How fingerprints are remembered.
 
-    EXACT: every one, for good. BLOOM: all, in a quarter of the memory, but a new one is taken for seen with
+    EXACT: every one, for good. BLOOM: all, in a third of the memory, but a new one is taken for seen with
     probability `error`. ROLLING: for `window` seconds or the last `window_count`. HITS: as rolling, but every
     sighting renews it.
     """

@@ -80,28 +80,28 @@ TUNES: tuple[Tune, ...] = (
         "uvloop",
         {"ASYNCIO_EVENT_LOOP": "uvloop.Loop"},
         _uvloop,
-        "The event loop of uvloop, where it is installed and no other loop was chosen or is running.",
+        "The event loop of uvloop, if it is installed and no other loop was chosen or is running.",
     ),
     Tune(
         "aiohttp",
         {"DOWNLOAD_HANDLERS": {"http": AIOHTTP, "https": AIOHTTP}},
         _aiohttp,
-        "Scrapy's own handler on aiohttp (from Scrapy 2.19), where aiohttp is installed and the project chose no handler. Scrapy "
-        "calls it experimental; its warning is left out, since the project did not choose it. A page costs a worker about 15 % less time of the processor with it. "
-        "Scrapy's usual handler does what this one cannot: requests of other methods than GET and HEAD (a form is sent once, whatever the server answers), requests with `bindaddress` in meta, and all of a host of which it cannot read an answer (malformed HTTP, old TLS), with a line in the log. "
-        f"It also does everything where the project sets one of {', '.join(f'`{name}`' for name in OF_USUAL_HANDLER)}.",
+        "Scrapy's own handler on aiohttp (from Scrapy 2.19), if aiohttp is installed and the project chose no handler. Scrapy "
+        "calls it experimental; its warning is left out, since the project did not choose it. A page takes about 15 % less processor time with it. "
+        "Scrapy's usual handler does what this one cannot: requests with other methods than GET and HEAD (a form is sent once, whatever the server answers), requests with `bindaddress` in meta, and all requests to a host whose responses it cannot read (malformed HTTP, old TLS), with a line in the log. "
+        f"The usual handler also does everything if the project sets one of {', '.join(f'`{name}`' for name in OF_USUAL_HANDLER)}.",
     ),
     Tune(
         "fingerprints",
         {},
         _always,
-        "Scrapy's default fingerprints, made the short way for URLs that are canonical already. A fingerprinter of the project's own is asked as ever.",
+        "Scrapy's default fingerprints, computed faster for URLs that are canonical already. The project's own fingerprinter is used as before.",
     ),
     Tune(
         "urls",
         {},
         _always,
-        "A URL that is plainly safe as it is does not go through w3lib's safe_url_string when a Request is made of it. Holds for the whole process.",
+        "A URL that is obviously safe does not go through w3lib's safe_url_string when a Request is created. Holds for the whole process.",
     ),
     Tune(
         "output",
@@ -119,13 +119,13 @@ TUNES: tuple[Tune, ...] = (
         "early",
         {},
         _always,
-        "A link that this worker knows to be a duplicate is dropped where the callback yields it. Only where all spider middlewares are Scrapy's own, DEPTH_LIMIT and DEPTH_STATS_VERBOSE are off, and no receiver listens to request_scheduled or request_dropped.",
+        "A link that this worker knows to be a duplicate is dropped when the callback yields it. Only if all spider middlewares are Scrapy's own, DEPTH_LIMIT and DEPTH_STATS_VERBOSE are off, and no receiver listens to request_scheduled or request_dropped.",
     ),
     Tune(
         "garbage",
         {},
         _always,
-        "What is loaded when a spider opens is left out of Python's garbage collection (gc.freeze) until it closes. What a crawl makes is collected as ever. Not in a process that has frozen something itself.",
+        "Objects that exist when a spider opens are left out of Python's garbage collection (gc.freeze) until it closes. Objects that the crawl creates are collected as usual. Not in a process that has frozen objects itself.",
     ),
 )
 

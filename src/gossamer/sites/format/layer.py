@@ -28,7 +28,7 @@ class Seen(SiteModel):
     scope: Literal["forever", "round", "never"] = "forever"
     """forever: fetch a page once in all rounds; round: once in each round; never: remember nothing."""
     policy: Literal["exact", "bloom", "rolling", "hits"] = "exact"
-    """exact: every page; bloom: a quarter of the memory, with a few false positives; rolling: only recent pages; hits: as rolling, and each sighting renews a page."""
+    """exact: every page; bloom: a third of the memory, with a few false positives; rolling: only recent pages; hits: as rolling, and each link found renews its page."""
     window: Duration = 0.0
     """For rolling and hits: how long to remember a page."""
     count: Whole = 0

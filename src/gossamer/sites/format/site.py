@@ -99,7 +99,7 @@ class Schedule(SiteModel):
 
 
 class Limits(SiteModel):
-    """Bounds of a site."""
+    """Limits of a site."""
 
     backlog: Whole = 0
     """Maximum number of waiting requests; producers and seeds wait for room."""
@@ -173,7 +173,7 @@ class StoreRule(SiteModel):
     table: str | None = None
     """Without it, the site and the layer with _ between."""
     key: Texts = ("url",)
-    """The fields that identify a record: one with the same key is overwritten. `url` is the page's identity: its URL in the one form of all its spellings, with only the parameters that count (`identity`)."""
+    """The fields that identify a record: one with the same key is overwritten. `url` is the page's identity: its URL in a normal form, with only the parameters that count (`identity`)."""
     columns: dict[str, str] = Field(default_factory=dict)
     """Field → column, where they differ."""
     add: Texts = ()
@@ -181,7 +181,7 @@ class StoreRule(SiteModel):
     history: Flag = False
     """Keep a row for each change instead of overwriting."""
     archive: Flag = False
-    """Put the table aside when a new round begins, and begin an empty one."""
+    """Rename the table when a new round begins, and begin an empty one."""
     children: dict[str, ChildTable] = Field(default_factory=dict)
     """Where nested records go, by field; without it, into tables of their own."""
     existing: Flag = False
@@ -211,7 +211,7 @@ class SiteSpec(SiteModel):
     engine: Literal["native", "scrapy"] = "native"
     """native fetches and reads pages itself; scrapy runs the same file in Scrapy, with its middlewares."""
     extends: str | None = None
-    """Another site file, counted from this one, whose keys hold where this one says nothing. Mappings are joined key by key; an empty key takes an inherited one away."""
+    """Another site file, relative to this one, whose keys this one inherits. Mappings are merged key by key; an empty key removes an inherited one."""
     params: dict[str, Any] | list[dict[str, Any]] | str = Field(default_factory=dict)
     """Lists to be combined ({forum: [a, b]}), a list of rows, or the name of a CSV, JSON or YAML file with rows."""
     seeds: Annotated[tuple[Seed, ...], BeforeValidator(listed), LISTED] = ()
@@ -219,13 +219,13 @@ class SiteSpec(SiteModel):
     refresh: Annotated[tuple[RefreshRule, ...], BeforeValidator(listed), LISTED] = ()
     """Stored rows whose pages a round begins with, besides the seeds."""
     layers: dict[Name, Layer]
-    """The kinds of pages, by name. Where it matters which comes first, the order of the file counts."""
+    """The kinds of pages, by name. If it matters which comes first, the order in the file counts."""
     schedule: Schedule | None = None
     """When a new round begins; without it, only on request."""
     weight: Annotated[float, AfterValidator(_some_weight)] = Field(1.0, ge=0, le=1e6)
-    """The share among the sites that the same workers serve, from 0.001 on. 0: the site is paused; nothing of it is fetched, no round begins, and what waits stays."""
+    """The share among the sites that the same workers serve, at least 0.001. 0: the site is paused; nothing of it is fetched, no round begins, and what waits stays."""
     limits: Limits = Limits()
-    """Bounds of the whole site."""
+    """Limits of the whole site."""
     politeness: Politeness = Politeness()
     """How to treat hosts."""
     private_addresses: Flag | None = None
