@@ -422,6 +422,26 @@ def test_a_server_that_went_back(crawl_name: str) -> None:
         assert crawl.rounds("a") == [(0, "ended"), (1, "ended")]
 
 
+@pytest.mark.parametrize("lost", ["a", "b"])
+def test_files_that_are_pushed_to_a_server_that_went_back(crawl_name: str, lost: str) -> None:
+    """What it has lost had the same versions: the leader, whose term goes on, plans by what there is, not by what it read."""
+    with Server().start() as server, PlannedCrawl(server, crawl_name) as crawl:
+        planner = crawl.planner("one")
+        crawl.push("a", "{every: 10h}")
+        crawl.run_round("a")
+        planner.cycle()
+        server.call("SAVE")
+        before = planner.term
+        crawl.push(lost, "{every: 20h}")
+        planner.cycle()
+        server.kill()
+        server.restart()
+        crawl.push("a", "{every: 10m}")
+        crawl.advance(11 * MINUTE)
+        assert [one.group for one in planner.cycle().done] == ["a"]
+        assert planner.term == before
+
+
 def test_a_clock_that_is_ahead(crawl: PlannedCrawl) -> None:
     """Nothing begins twice, and nothing is forgotten."""
     planner = crawl.planner("one")

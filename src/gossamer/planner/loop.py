@@ -88,7 +88,7 @@ class Planner:
             return Cycle(leader)
         state = self._frontier.plan_state()
         try:
-            changed = self._schedules.update(state.documents, self._keep_leading)
+            changed = self._schedules.update(state.documents, self._keep_leading, epoch=state.epoch)
         except NotLeader:
             self._lost()
             return Cycle(leader)

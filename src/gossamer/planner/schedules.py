@@ -48,15 +48,17 @@ class Schedules:
         self._frontier = frontier
         self.sites: dict[str, SiteSpec] | None = {} if keep_sites else None
         """What the site files say, where that is kept."""
-        self._version = -1
+        self._version, self._epoch = -1, ""
         self._files: dict[tuple[str, str], tuple[int, list[PlannedGroup]]] = {}
         """By kind and name."""
         self.groups: dict[str, PlannedGroup] = {}
 
-    def update(self, version: int, between: Callable[[], object] = lambda: None) -> bool:
-        """Read what has changed if the documents have another version than before; whether anything has. `between` is called now and then
-        while many are read."""
-        if version == self._version:
+    def update(self, version: int, between: Callable[[], object] = lambda: None, *, epoch: str = "") -> bool:
+        """Read what has changed if the documents have another version than before; whether anything has. In another `epoch` of the server
+        everything is read: it may have gone back, and have other texts under the same versions. `between` is called now and then while many
+        are read."""
+        doubted = epoch != self._epoch
+        if version == self._version and not doubted:
             return False
         files = {
             (kind, info.name): info
@@ -64,7 +66,11 @@ class Schedules:
             for info in self._frontier.documents(kind)
             if not info.deleted
         }
-        changed = [key for key, info in files.items() if key not in self._files or self._files[key][0] != info.version]
+        changed = [
+            key
+            for key, info in files.items()
+            if doubted or key not in self._files or self._files[key][0] != info.version
+        ]
         for kind in (SPIDER, SITE):
             names = [name for other, name in changed if other == kind]
             for document in self._frontier.read_documents(kind, names):
@@ -83,7 +89,7 @@ class Schedules:
         ]
         # A site goes before a spider of its name, unless it is not crawled.
         self.groups = {one.group: one for one in sorted(found, key=lambda one: not one.off)}
-        self._version = version
+        self._version, self._epoch = version, epoch
         return True
 
     def _read(self, kind: str, document: Document, before: list[PlannedGroup]) -> list[PlannedGroup]:

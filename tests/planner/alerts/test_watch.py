@@ -338,6 +338,23 @@ def test_a_server_that_went_back_has_nothing_told_twice(crawl_name: str) -> None
         assert len(here.posts()) == before, "and so does the next"
 
 
+def test_rules_that_are_pushed_to_a_server_that_went_back_count(crawl_name: str) -> None:
+    """Those that it has lost had the same version."""
+    with Server().start() as server, watched(server, crawl_name) as here:
+        planner = here.planner("one")
+        here.crawl.push("a", "{every: 1h}")
+        here.go_on(planner, 30)
+        server.call("SAVE")
+        here.rules(QUICK.replace("for: 0s", "for: 10h"))
+        here.go_on(planner, 30)
+        server.kill()
+        server.restart()
+        here.rules(QUICK)
+        here.frontier.pause(group="a")
+        here.go_on(planner, 60)
+        assert here.firing() == [("paused", "a")]
+
+
 EVENTS = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(["cycle", "frozen", "resign"]), st.integers(0, 1)),

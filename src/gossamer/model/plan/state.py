@@ -102,13 +102,15 @@ class GroupState(NamedTuple):
 
 
 class PlanState(NamedTuple):
-    """What planners decide by. `documents` is the version of the crawl's documents, `clocks` the time of each partition."""
+    """What planners decide by. `documents` is the version of the crawl's documents, `clocks` the time of each partition. `epoch` is another one
+    after the server may have gone back to an older state: other documents may then have the versions of those it has lost."""
 
     now: float
     documents: int
     leader: Leader
     groups: Mapping[str, GroupState]
     clocks: tuple[float, ...] = ()
+    epoch: str = ""
 
     def time_of(self, group: GroupState) -> float:
         """The time by which the rounds of a group are noted: partitions on several servers have several clocks."""

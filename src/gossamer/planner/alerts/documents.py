@@ -37,20 +37,22 @@ class AlertDocuments:
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
         self._versions: dict[str, int] = {}
+        self._epoch = ""
         self.rules: RuleSet = DEFAULT
         self.silences: tuple[Silence, ...] = ()
         self.pushed = False
 
-    def update(self) -> None:
-        """Read what has changed."""
+    def update(self, epoch: str = "") -> None:
+        """Read what has changed; in another `epoch` of the server everything, since it may have other texts under the same versions."""
+        doubted = epoch != self._epoch
         found = {info.name: info.version for info in self._frontier.documents(ALERT) if not info.deleted}
-        if self._versions.get(RULES) != found.get(RULES):
+        if doubted or self._versions.get(RULES) != found.get(RULES):
             self.pushed = RULES in found
             self._read_rules()
-        if self._versions.get(SILENCES) != found.get(SILENCES):
+        if doubted or self._versions.get(SILENCES) != found.get(SILENCES):
             self.silences = silences_of(self._frontier) if SILENCES in found else ()
         # Only now: what could not be read since the server was away is read with the next call.
-        self._versions = found
+        self._versions, self._epoch = found, epoch
 
     def _read_rules(self) -> None:
         if not self.pushed:

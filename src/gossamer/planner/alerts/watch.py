@@ -43,15 +43,15 @@ class AlertWatch:
         self._book = AlertBook(frontier)
         self._documents = AlertDocuments(frontier)
         self._outbox = MessageOutbox(self._book, webhook, frontier.crawl, clock)
-        self._version, self._term, self._unread = -1, 0, ""
+        self._version, self._term, self._unread = ("", -1), 0, ""
 
     def cycle(
         self, state: PlanState, planned: Mapping[str, PlannedGroup], term: int, leads: Callable[[], bool]
     ) -> None:
         """Do what is due. Raises `NotLeader` if another planner leads."""
-        if state.documents != self._version:
-            self._documents.update()
-            self._version = state.documents
+        if (state.epoch, state.documents) != self._version:
+            self._documents.update(state.epoch)
+            self._version = state.epoch, state.documents
         if self._webhook is None and not self._documents.pushed:
             return
         if term != self._term:

@@ -54,10 +54,10 @@ class PlanVerbs:
                 changed = True
         if changed:
             self._groups[lanes] = self._joined(known)
-        now, _, documents, (term, name, until), *_ = heads[0]
+        now, told, documents, (term, name, until), *_ = heads[0]
         leader = Leader(False, term, name, until / 1000, now / 1000)
         clocks = tuple(head[0] / 1000 for head in heads)
-        return PlanState(now / 1000, documents, leader, self._groups[lanes], clocks)
+        return PlanState(now / 1000, documents, leader, self._groups[lanes], clocks, told.partition(" ")[0])
 
     def plan_cycles(self, limit: int = 20) -> Verb[list[PlanCycle]]:
         replies = yield [function_call("plan_cycles", base, {"limit": max(1, limit)}) for base in self.bases]
