@@ -53,7 +53,7 @@ class Transport(Protocol):
         """Seconds of a clock that never goes back."""
 
     def close(self) -> None:
-        """Close the connection. Answers still to come are dropped."""
+        """Close the connection. Answers still to come are dropped, and so are later calls."""
 
 
 class SharedTransport(Transport, Protocol):
@@ -93,7 +93,8 @@ class AsyncTransport:
         return frontier
 
     def call(self, verb: Verb[P, T], done: Done[T], /, *args: P.args, **kwargs: P.kwargs) -> None:
-        self._spawn(getattr(self._frontier, verb.__name__), done, *args, **kwargs)
+        if not self._closed:
+            self._spawn(getattr(self._frontier, verb.__name__), done, *args, **kwargs)
 
     def _spawn(self, verb: Callable[..., Any], done: Done[Any], /, *args: Any, **kwargs: Any) -> None:
         task = self._loop.create_task(self._run(verb, done, args, kwargs))

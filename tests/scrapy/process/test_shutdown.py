@@ -47,6 +47,10 @@ SPIDER = """
             stop = getattr(self.crawler, "stop_async", None) or self.crawler.stop
             await stop()
 
+    class LastStop(LastWord):
+        def end(self):
+            self.crawler.engine.stop()
+
     class Slow(scrapy.Spider):
         name = "slow"
 
@@ -199,6 +203,17 @@ def test_a_handler_of_the_close_that_waits_for_the_stop_is_not_waited_for_withou
     )
     assert project.run() == 1, project.log.read_text()
     assert "The spider's close was not through in time" in project.log.read_text()
+
+
+@pytest.mark.parametrize("variant", some((LAST, "uvloop"), (LAST, "select")), ids=str)
+def test_an_extension_that_stops_the_engine_when_the_spider_is_closed_leaves_no_error(
+    variant: Variant, site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path
+) -> None:
+    site.on("/list", links("/a", "/b"))
+    given: dict[str, Any] = {"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": crawl_name}
+    project = Project(tmp_path, site, variant, EXTENSIONS={"slow_spiders.LastStop": 1}, **given)
+    assert project.run() == 0, project.log.read_text()
+    assert "Engine not running" not in project.log.read_text()
 
 
 def test_a_worker_with_a_feed_ends_in_time_when_the_server_does_not_answer(

@@ -72,7 +72,10 @@ def on_stop(engine: Any, wait: Callable[[], Awaitable[None]]) -> None:
     original = engine.stop_async if on_coroutines else engine.stop
 
     async def stop() -> None:
+        running = engine.running
         await wait()
+        if running and not engine.running:
+            return  # what was waited for has stopped it
         await (original() if on_coroutines else maybe_deferred_to_future(original()))
 
     if on_coroutines:
