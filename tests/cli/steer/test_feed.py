@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 
 import pytest
 from tests.support.command import Command
 
+from gossamer.errors import StoreAway
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Token
+from gossamer.store.task_table import TaskTable
 
 
 @pytest.mark.parametrize(
@@ -55,3 +58,25 @@ def test_a_table_of_the_store_that_is_done(
             ("failed", "no task: its URL is empty")
         ]
     assert frontier.lease_tasks(Token.fresh(), key, 5) == []
+
+
+def test_a_database_that_is_away_when_all_is_done_is_waited_for(
+    command: Command, frontier: ValkeyFrontier, crawl_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exit code says whether rows failed, so they are counted at last."""
+    counts, calls = TaskTable.counts, count(1)
+
+    def away_at_the_end(self: TaskTable) -> dict[str, int]:
+        if next(calls) == 2:
+            raise StoreAway("it does not answer")
+        return counts(self)
+
+    monkeypatch.setattr(TaskTable, "counts", away_at_the_end)
+    with closing(sqlite3.connect(tmp_path / "pages.db")) as made, made:
+        made.execute("CREATE TABLE pages (id INTEGER PRIMARY KEY, url TEXT)")
+        made.execute("INSERT INTO pages (id) VALUES (7)")
+    done = command(
+        "task", "feed", f"{crawl_name}:tasks", "--table", f"sqlite:///{tmp_path}/pages.db#pages", "--prepare", code=1
+    )
+    assert "waiting: it does not answer" in done.err
+    assert done.out.startswith("pages: 1 failed\n")

@@ -98,11 +98,13 @@ def feed(
         before = rows.counts()
         total = None if forever else sum(before.values())
         say = progress.throttled(stack.enter_context(progress.live("feeding", total, sys.stderr, "rows")))
-        away = ""
+        away, left = "", None
         while not stop.is_set():
             try:
                 changed = feeder.step()
                 ended = not changed and not forever and not rows.left()
+                # Counted here too: the exit code depends on it, so a database that is away is waited for.
+                left = rows.counts() if ended else None
             except AWAY as error:
                 if str(error) != away:
                     output.write_notice(f"waiting: {error}")
@@ -119,9 +121,9 @@ def feed(
                 break
             if not changed:
                 stop.wait(IDLE_SECONDS)
-        left: dict[str, int] | None = None
-        with suppress(GossamerError):
-            left = rows.counts()
+        if left is None:
+            with suppress(GossamerError):
+                left = rows.counts()
     done = feeder.counts
     if json:
         output.write_json({"table": name, "key": key, "rows": left, **done._asdict(), "interrupted": stop.is_set()})
