@@ -520,7 +520,8 @@ SETTINGS: tuple[Setting, ...] = (
         _seconds,
         "How long a worker takes at most to end after SIGTERM or Ctrl-C: pages that are not finished after four fifths of it are given "
         "back to others; after nine tenths of it the worker no longer waits for a server that does not answer. Set it below the time "
-        "after which the worker is killed: Kubernetes waits 30 seconds. 0: as long as its pages take.",
+        "after which the worker is killed: Kubernetes waits 30 seconds. A Scrapy project's own code that runs when the spider closes is "
+        "waited for, and may take longer: a second signal cuts it off. 0: as long as its pages take.",
     ),
     Setting(
         "GOSSAMER_CLOSE_SECONDS",

@@ -188,6 +188,28 @@ def test_a_signal_while_the_spider_closes_does_not_cut_that_off(
         assert not frontier.workers(), "it has told the frontier that it ends"
 
 
+def test_a_long_close_is_waited_for_with_a_word_and_cut_off_by_a_second_signal(
+    site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path
+) -> None:
+    site.on("/list", links("/a", "/b"))
+    site.hold("/closing")
+    given: dict[str, Any] = {
+        "GOSSAMER_URL": valkey_server.url,
+        "GOSSAMER_CRAWL": crawl_name,
+        "GOSSAMER_STOP_SECONDS": 1,
+    }
+    project = Project(tmp_path, site, Variant(LAST, "uvloop"), ITEM_PIPELINES={"slow_spiders.LastBeside": 1}, **given)
+    with project.start() as process:
+        site.reached("/closing")
+        process.send_signal(signal.SIGTERM)
+        wait_until(lambda: "They are waited for; a second signal cuts them off" in project.log.read_text(), "the word")
+        assert "0 pages were" not in project.log.read_text()
+        process.send_signal(signal.SIGTERM)
+        site.release("/closing")
+        process.wait(120)
+    assert "forcing unclean shutdown" in project.log.read_text()
+
+
 def test_a_handler_of_the_close_that_waits_for_the_stop_is_not_waited_for_without_end(
     site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path
 ) -> None:

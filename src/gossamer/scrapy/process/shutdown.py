@@ -76,10 +76,16 @@ class Shutdown:
         if self.over:
             return
         count = self._pages.give_back()
-        logger.warning(
-            "%s not through in time (GOSSAMER_STOP_SECONDS): given back, and done by others.",
-            counted_were(count, "page"),
-        )
+        if count:
+            logger.warning(
+                "%s not through in time (GOSSAMER_STOP_SECONDS): given back, and done by others.",
+                counted_were(count, "page"),
+            )
+        else:
+            logger.warning(
+                "The spider's close takes long (GOSSAMER_STOP_SECONDS): its pages are done, but the project's pipelines or downloads are not. "
+                "They are waited for; a second signal cuts them off.",
+            )
         engine_hooks.abandon(self._engine)
 
     def patience(self) -> float:
