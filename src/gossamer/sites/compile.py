@@ -140,8 +140,8 @@ class CompiledSite:
     def redirected(self, layer: str, before: str, url: str, method: str = "GET", body: bytes = b"") -> int:
         """The fingerprint of where a page of a layer is redirected to. A page that belongs to another layer is not seen by that: as where
         what is sold out leads to its list, which is still to be read as a list."""
-        there = self.layer_of(url) if layer in self.layers else None
-        if there is None or there[0] == layer or ((home := self.layer_of(before)) and home[0] == there[0]):
+        there = self._elsewhere_than(layer, before, url)
+        if there is None or ((home := self.layer_of(before)) and home[0] == there):
             return self.fingerprint(layer, url, method, body)
         if layer not in self._elsewhere:
             self._elsewhere[layer] = Identifier(self.layers[layer].identity or self.site.identity, layer)
@@ -150,11 +150,18 @@ class CompiledSite:
     def away(self, layer: str, first: str, url: str) -> str | None:
         """The layer that a page belongs to after redirects, where its first URL fits its own layer and the last one fits another. None for
         every other page: it is read in its own layer."""
+        there = self._elsewhere_than(layer, first, url)
+        home = None if there is None else self.layer_of(first)
+        return there if home is not None and home[0] == layer else None
+
+    def _elsewhere_than(self, layer: str, first: str, url: str) -> str | None:
+        """The other layer that the URL after redirects belongs to. Where the patterns of both layers fit both URLs, the redirect does not
+        tell them apart, although the other one fits the longer URL better: /p/12 that leads to /p/12-title beside a layer for all pages."""
         there = self.layer_of(url) if layer in self.layers else None
         if there is None or there[0] == layer:
             return None
-        home = self.layer_of(first)
-        return there[0] if home is not None and home[0] == layer else None
+        fits = self._layout.matcher.fits
+        return None if fits(layer, url) and fits(there[0], first) else there[0]
 
     def shares_memory(self, one: str, other: str) -> bool:
         """Whether a page that one layer has seen is seen for the other, too."""

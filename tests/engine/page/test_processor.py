@@ -139,6 +139,24 @@ async def test_a_page_of_a_layer_that_its_url_does_not_decide_stays_in_it(crawl:
     assert sorted(item["url"] for item in crawl.items("pages")) == [f"{site.url}/page/1"]
 
 
+async def test_a_page_that_redirects_to_its_longer_url_stays_in_its_layer_beside_one_for_all_pages(
+    crawl: Crawl, site: Site
+) -> None:
+    """The pattern for all pages fits more of /page/1-title than that of its own layer. Its two links make one record."""
+    site.on("/list", links("/page/1", "/page/1-title", "/page/2", "/page/3"))
+    site.on("/page/1", Reply(301, headers={"Location": "/page/1-title"}))
+    site.on("/page/1-title", Reply(body="<title>one</title>"))
+    site.on("/page/2", Reply(302, headers={"Location": "/about"}))
+    site.on("/about", Reply(body="<title>about</title>"))
+    site.on("/page/3", Reply(301, headers={"Location": "/page/3-title"}))
+    site.on("/page/3-title", Reply(body="<title>three</title>"))
+    crawl.push(SITE.replace("'^/page/'", r"'^/page/\d+'") + "      any: {match: '.*', fields: {title: title}}\n")
+    await crawl.run()
+    items = [(item["layer"], item["title"]) for item in crawl.items("pages")]
+    assert sorted(items) == [("any", "about"), ("page", "one"), ("page", "three")]
+    assert crawl.counters("pages")["site/redirected/page"] == 1
+
+
 async def test_rules_with_the_same_links_lead_to_the_layers_of_both(crawl: Crawl, site: Site) -> None:
     site.on("/list", Reply(body="<a href=/page/1>x</a>"))
     site.on("/page/1", Reply(body="<title>t</title><h1>h</h1>"))

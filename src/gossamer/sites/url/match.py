@@ -83,6 +83,15 @@ class Matcher:
                 best, best_rank = (layer, found), rank
         return None if best is None else (best[0], _named(best[1]))
 
+    def fits(self, layer: str, url: str) -> bool:
+        """Whether the pattern of a layer fits a URL, be there a better one or not."""
+        rule = self._by_layer.get(layer)
+        if rule is None or len(url) > LONG:
+            return False
+        pattern, whole = rule
+        url = url.partition("#")[0]
+        return (whole or self.is_own(url)) and pattern.search(url if whole else path_and_query(url)) is not None
+
     def find_groups(self, layer: str, url: str) -> Mapping[str, str]:
         rule = self._by_layer.get(layer)
         if rule is None or len(url) > LONG:
