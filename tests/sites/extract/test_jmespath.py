@@ -112,10 +112,11 @@ def test_what_is_no_expression_is_told_when_it_is_compiled(expression: str) -> N
 
 @pytest.mark.parametrize(
     "expression",
-    ["items[?n > `0`].n", "items[::0]", "ceil(items[0].f)", "floor(items[1].f)", "items[?contains(s, `1`)]"],
+    ["items[?n > `0`].n", "items[::0]", "avg(items[].f)", "avg(items[:1].f)", "items[?contains(s, `1`)]"],
 )
 def test_what_the_library_cannot_do_with_a_page_is_a_note(expression: str) -> None:
-    page = '{"items": [{"n": "5", "s": "abc", "f": 1e999}, {"n": 3, "s": "x", "f": -1e999}], "ok": "yes"}'
+    page = '{"items": [{"n": "5", "s": "abc", "f": LARGE}, {"n": 3, "s": "x", "f": LARGE}], "ok": "yes"}'
+    page = page.replace("LARGE", str(10**400))
     rules = f"format: json\nfields: {{a: {{jmespath: '{expression}', all: true}}, b: {{jmespath: '{expression}'}}, ok: {{jmespath: ok}}}}"
     reading = read(rules, page)
     assert reading.records[0].fields == {"a": None, "b": None, "ok": "yes"}

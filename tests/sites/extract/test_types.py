@@ -209,6 +209,10 @@ def test_any_text_is_turned_or_refused(text: str) -> None:
 def test_numbers_that_are_none_in_json_are_null() -> None:
     """What some servers write for no value must not be stored as the text nan."""
     body = '{"a": NaN, "b": -Infinity, "d": {"e": NaN, "f": 1}, "g": [1, NaN]}'
+    for large in ("1e999", "-1.5E+400", f"{10**310}.5", f"{10**250}e99"):
+        told = read("format: json\nfields: {a: {jmespath: a}, b: {jmespath: b}}", f'{{"a":{large},"b":"1e999"}}')
+        assert told.records[0].fields == {"a": None, "b": "1e999"}
+        assert set(told.missing) == {"a"}
     rules = (
         "format: json\nfields: {a: {jmespath: a}, b: {jmespath: b}, e: {jmespath: d.e, type: int}, d: {jmespath: d, type: json}, "
         "g: {jmespath: g, type: json}}"

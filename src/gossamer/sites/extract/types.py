@@ -11,6 +11,7 @@ from contextlib import suppress
 from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal, InvalidOperation
 from email.utils import parsedate_to_datetime
+from math import isfinite
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
@@ -38,6 +39,8 @@ HALF = re.compile(r"\\u[dD][89a-fA-F]").search
 MONTH = re.compile(r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)", re.IGNORECASE).search
 
 NUMBERS = re.compile(r"\d{1,2}[./-]\s?\d{1,2}").search
+ENDLESS = re.compile(r"(?:^|[\[:,\s-])\d[\d.]*[eE]\+?\d{3}|\d{200}").search
+"""What a number may have that is too large for a float."""
 HALF_DAY = re.compile(r"\d\s*[ap]\.?\s?m\b", re.IGNORECASE).search
 
 
@@ -199,14 +202,21 @@ def as_json(value: Any) -> Any:
         raise ValueError(f"{shown(value)} is not JSON: {str(error) or 'too deep'}") from None
 
 
+def _finite(text: str) -> float | None:
+    number = float(text)
+    return number if isfinite(number) else None
+
+
 def loads(text: str) -> Any:
     """JSON, without the halves of characters that it may have and nothing else can keep. ValueError or RecursionError if it is none."""
     try:
+        if ENDLESS(text):
+            raise ValueError
         return from_json(text, allow_inf_nan=False, cache_strings="keys")
     except (ValueError, TypeError):
         # What this one, the faster, does not take, Python's may: halves of characters, and what is nested deeply. NaN is no JSON, but
-        # written for values that are not there.
-        data = json.loads(text, parse_constant=lambda name: None)
+        # written for values that are not there; so is 1e999, which would be infinite.
+        data = json.loads(text, parse_constant=lambda name: None, parse_float=_finite)
         return _whole(data) if "\\u" in text and HALF(text) else data
 
 
