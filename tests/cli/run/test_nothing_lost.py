@@ -347,3 +347,26 @@ def test_a_sitemap_of_too_many_pages_fails_instead_of_being_cut(site: Site, plac
     assert told(place, file, code=1) == (0, 1, 0, 1)
     with place.frontier() as frontier:
         assert [letter.reason for letter in frontier.dead_letters("map")] == ["limit"]
+
+
+def test_workers_that_cannot_work_are_no_success_where_limits_pages_was_reached(site: Site, place: Place) -> None:
+    """As with a key that the table has not: the limit was raised, and nothing went on."""
+    site.on("/list", links("/p/1", "/p/2", "/p/3"))
+    for number in "123":
+        site.on(f"/p/{number}", Reply(body=f"<h1>title {number}</h1><b>{number}</b>"))
+    text = f"""
+    site: part
+    seeds: [{site.url}/list]
+    politeness: {{robots: ignore, concurrency: 1}}
+    limits: {{pages: 2}}
+    layers:
+      list: {{match: '^/list', follow: [{{css: a, to: item}}]}}
+      item: {{match: '^/p/', fields: {{title: h1, number: b}}}}
+    store: {{item: {{table: items, key: [title]}}}}
+    """
+    assert told(place, place.write(text)) == (0, 2, 2, 0)
+    other = place.write(text.replace("pages: 2", "pages: 9").replace("key: [title]", "key: [number]"))
+    said = place.said("crawl", other, "-w", "1", code=1)[1]
+    assert "Table items in the database has the key (title), the description says (number)" in said
+    assert "part not drained; go on with" in said
+    assert told(place, place.write(text.replace("pages: 2", "pages: 9"))) == (0, 2, 0, 0)

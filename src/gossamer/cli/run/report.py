@@ -98,7 +98,9 @@ class CrawlReport:
             self.fields.report()
         none_read = self.seeds is not None and self.seeds.report()
         left = [name for name, drained in self.drained.items() if not drained]
-        full = [name for name in left if self.now[name].paused == PAGES_FULL and not self.now[name].leased]
+        # Where no worker could work, nobody knows whether it is still full: the limit may be another one now.
+        worked = any(not one.code or one.code == exit_codes.LACKING for one in fleet.workers)
+        full = [name for name in left if worked and self.now[name].paused == PAGES_FULL and not self.now[name].leased]
         if full:
             waiting = sum(self.now[name].open for name in full)
             output.write_notice(
