@@ -47,3 +47,23 @@ def test_a_page_that_comes_again_replaces_itself() -> None:
     assert not memory.replaces("key", 2, {"a": 2})
     assert memory.replaces("key", 3, {"a": [3]})
     assert not memory.replaces("other", 3, {"a": [3]})
+    # Another round may bring it from another page. Each site has its own rounds.
+    assert not memory.replaces("other", 4, {"a": 4}, "", 1)
+    assert memory.replaces("other", 5, {"a": 5}, "there", 7)
+    assert not memory.replaces("other", 6, {"a": 6}, "there", 8)
+
+
+async def test_records_of_two_sites_with_the_same_key_in_the_same_table_are_counted(crawl: Crawl, site: Site) -> None:
+    """Unless the key has the site, or the other site fills other columns of the row."""
+    for name in ("one", "two", "apart", "beside"):
+        text = SITE.replace("keys", name).replace("/list", f"/list/{name}").replace("/page/", f"/page/{name}")
+        if name == "apart":
+            text = text.replace("table: pages, key: [id]", "table: others, key: [id, site]")
+        if name == "beside":
+            text = text.replace("title: b, tags", "words")
+        site.on(f"/list/{name}", links(f"/page/{name}"))
+        site.on(f"/page/{name}", page(1, name))
+        crawl.push(text, name)
+    await crawl.run()
+    counts = [crawl.counters(name).get("site/replaced/page", 0) for name in ("one", "two", "apart", "beside")]
+    assert (sum(counts[:2]), counts[2:]) == (1, [0, 0])

@@ -250,15 +250,17 @@ class PageReader:
     def _count_replaced(
         self, layer: ServedLayer, request: PageRequest, response: Response, records: Sequence[Record]
     ) -> None:
-        """Count the records that replace those of another page of the round. A page that redirected is the page that was linked."""
+        """Count the records that replace those of another page of the round, or of another site with the same table. A page that
+        redirected is the page that was linked."""
         site, counters = layer.site, self._site_counters.of(layer.site.name)
         page = request.hops[0] if request.hops else request.fingerprint
         url = site.compiled.canonical(layer.name, layer.own_url(response))
         for record in records:
             key = site.compiled.key_of(record, url)
-            if key is not None and self._keys.replaces(
-                (site.name, record.layer, request.round, key), page, record.fields
-            ):
+            if key is None:
+                continue
+            scope = (*site.compiled.table_of(record.layer, request.round), frozenset(record.fields), key)
+            if self._keys.replaces(scope, page, record.fields, site.name, request.round):
                 counters.add(REPLACED + record.layer)
 
     def _count(self, layer: ServedLayer, reading: Reading) -> None:

@@ -143,6 +143,7 @@ class Rows:
 
     def __init__(self, site: SiteSpec) -> None:
         stored = [layer for layer in site.store if layer in site.layers]
+        self._site = site
         self._functions = {layer: _function_table(site, layer) for layer in stored if site.layers[layer].handler}
         self._shapes = {layer: _TableShape.of(site, layer) for layer in stored if layer not in self._functions}
         parts = TableParts(site, {layer: described(site, layer) for layer in stored}, EXTRA)
@@ -160,6 +161,12 @@ class Rows:
         """The key of a record that says nothing of it itself, so that all records of a page have the same; empty for others."""
         key = self._keys.get(record.layer, ())
         return key if all(name in EXTRA and name not in record.fields for name in key) else ()
+
+    def table_of(self, layer: str, round: int | None) -> tuple[object, ...]:
+        """The table of a layer's rows, and what its key says of them besides their fields. Layers and sites may have the same."""
+        site, key = self._site, self._site.store[layer].key
+        said = {"site": site.site, "layer": layer, "round": round}
+        return (site.database, table_name(site, layer), *(said[name] for name in key if name in said))
 
     def key_of(self, record: Record, url: str) -> tuple[str, ...] | None:
         """What tells the row of a record from others, as texts; `url` is the page's. None where a row replaces no other, or does so by
