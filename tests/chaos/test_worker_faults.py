@@ -61,10 +61,19 @@ def hold_pages(fleet: Fleet) -> None:
 def hold_pages_of_both(fleet: Fleet) -> None:
     """As `hold_pages`, at a moment when each of two workers has pages in progress."""
     hold_pages(fleet)
-    while not both_hold(fleet):
+    while not soon_both_hold(fleet):
+        reached = fleet.site.pages()
         fleet.site.release()
-        fleet.reach(fleet.site.pages() + 1)
+        fleet.reach(reached + 1)
         hold_pages(fleet)
+
+
+def soon_both_hold(fleet: Fleet) -> bool:
+    """While no page is answered, a worker that had none in progress takes some, unless the other has all the host's slots."""
+    try:
+        return wait_until(lambda: both_hold(fleet), "both to have pages in progress", 1.0)
+    except TimeoutError:
+        return False
 
 
 def both_hold(fleet: Fleet) -> bool:
