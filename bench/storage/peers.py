@@ -201,7 +201,7 @@ class GossamerScrapy(Gossamer):
 PEERS: dict[str, type[Any]] = {
     "scrapy-redis": ScrapyRedis,
     "gossamer": Gossamer,
-    "gossamer, told sent and answered": GossamerTelling,
+    "gossamer, reports sent and answered": GossamerTelling,
     "gossamer, Scrapy's fingerprint": GossamerScrapyFingerprint,
     "gossamer, Scrapy's requests": GossamerScrapy,
 }
