@@ -92,7 +92,7 @@ do
     return score and score < NEVER and floor(score) or 0
   end
 
-  -- Takes away some of the records that are too many or too old, more than this call has brought. What waits or is in progress stays.
+  -- Removes some of the records that are too many or too old, more than this call has brought. What waits or is in progress stays.
   function Due.trim(S, lane, book, brought)
     local rules, most = lane.records, 2 * brought + TRIM_MORE
     local gone = {}
@@ -195,7 +195,7 @@ do
     call('ZADD', S.b .. K.feeds, at, lane.id)
   end
 
-  -- When any lane is to be looked at again; to be said after their places in `feeds` have changed.
+  -- When any lane is to be looked at again; to be called after their places in `feeds` have changed.
   function Due.next_look(S)
     S.m.due = tonumber(call('ZRANGE', S.b .. K.feeds, 0, 0, 'WITHSCORES')[2]) or 0
   end

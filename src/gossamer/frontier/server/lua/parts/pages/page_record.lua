@@ -1,6 +1,6 @@
 -- The record of a page: how it is written, and what an event makes of it. Nothing here asks the server for anything.
 --
--- A record begins with its head, which every visit writes anew: state, since when (ms), last visit (ms, 0: none), interval (ms), status,
+-- A record begins with its head, which every visit rewrites: state, since when (ms), last visit (ms, 0: none), interval (ms), status,
 -- signature, changes, misses. Then come the number of its events, first (when it was found, ms), version, priority, host (with its length),
 -- payload, and at the end the trail: 5 bytes for each event, its kind and the second. So a visit puts a head before and an event behind what it
 -- copies unread.
@@ -23,7 +23,7 @@ do
   for events = 1, TRAIL - 1 do FRESH[NEVER_VISITED .. NUMBERS[events]] = '\0\0\0' .. NUMBERS[events + 1] end
 
   Page.FOUND, Page.SCHEDULED, Page.FINISHED, Page.FAILED, Page.GONE = FOUND, SCHEDULED, FINISHED, FAILED, GONE
-  Page.NO_SIGNATURE = NO_SIGNATURE -- of a page of which its worker says nothing
+  Page.NO_SIGNATURE = NO_SIGNATURE -- of a page whose worker reports none
 
   function Page.read(raw)
     local state, since, last, interval, status, signature, changes, misses, events, first, version, priority, host, rest =
@@ -100,7 +100,7 @@ do
     return with_event(raw, byte(raw, COUNT), event(S, EVENT[kind]), struct.pack('>BI6', state, S.now), sub(raw, 8, COUNT - 1), '', '')
   end
 
-  -- The same for a page that is queued anew, by a link or because it is due: the version of the seeds is the newest of both.
+  -- The same for a page that is queued again, by a link or because it is due: the version of the seeds is the newest of both.
   function Page.again(S, raw, state, kind, version)
     local old = struct.unpack('>I4', raw, REST + 6)
     raw = Page.turn(S, raw, state, kind)
@@ -151,7 +151,7 @@ do
     local state, kind, changed, kept = FINISHED, EVENT.read, false, true
     if ending == 'failed' then
       state, kind = FAILED, EVENT.failed
-      -- Later each time, and never given up: its server may be away.
+      -- Later each time, and never given up: its server may be down.
       if revisit then interval = min(2 * max(interval, revisit.every), max(revisit.high, revisit.every)) end
     elseif status == 404 or status == 410 then
       misses, kind = min(misses + 1, 255), EVENT.missing

@@ -9,7 +9,7 @@ do
   local FOUND, SCHEDULED, FINISHED = Page.FOUND, Page.SCHEDULED, Page.FINISHED
   local WRITE_MAX = UNPACK_MAX / 2
   local NO_SIGNATURE = Page.NO_SIGNATURE
-  local BY_HAND = 2147483647 -- The priority of a page that somebody asked for: it goes ahead once, not with every visit.
+  local BY_HAND = 2147483647 -- The priority of a page that a user asked for: it goes ahead once, not with every visit.
 
   -- Requests of one place in the queue, in a lane with records (see Enqueue.add). Answers letters, the records to be queued, how many
   -- are duplicates, how many were found and wait for the planner, and where the next record begins.
@@ -106,7 +106,7 @@ do
     return letters, records, duplicates, found, at
   end
 
-  -- Filled anew by every call: a table that grows costs the server more than what is put into it.
+  -- Filled again by every call: a table that grows costs the server more than what is put into it.
   local names, set, due = {}, {}, {}
 
   -- Writes what became of the pages of places[first..last], whose names are the first in `names`, each another.
@@ -179,7 +179,7 @@ do
     write(S, lane, places, first, places.n, leases, settle, seen)
   end
 
-  -- A lease ended without a word, and its request is given up.
+  -- A lease ran out, and its request is given up.
   function Pages.failed(S, lane, v)
     Pages.settled(S, lane, {1, n = 1, mixed = true}, {v}, {{[SETTLEMENT.ending] = 'failed'}}, {statuses = {}})
   end
@@ -204,7 +204,7 @@ do
     return byte(first) == 0 and sub(first, 2, 9) or nil
   end
 
-  -- Records of the lane were dropped from its queue: one that was never visited is not known any more, another is as it was.
+  -- Records of the lane were dropped from its queue: one that was never visited is forgotten, another is as it was.
   function Pages.dropped(S, lane, records)
     local book = Due.book(S, lane)
     for _, record in ipairs(records) do
@@ -270,7 +270,7 @@ do
     return 'r'
   end
 
-  -- Whether a page is known; with `forget` it is not any more, unless it is queued or waits.
+  -- Whether a page is known; with `forget` it is forgotten, unless it is queued or waits.
   function Pages.known(S, lane, text, forget)
     local book, name = Due.book(S, lane), Pages.name(text)
     local raw = call('HGET', book.pages, name)
@@ -292,7 +292,7 @@ do
     return not before or revisit.every < before.every or revisit.high < before.high or revisit.adaptive ~= before.adaptive
   end
 
-  -- From now on a lane keeps records by these rules, or without any no more: `purge` takes those away that it has, and puts pages that
+  -- From now on a lane keeps records by these rules, or without rules none: `purge` removes those that it has, and puts pages that
   -- wait into its queue. Where pages were not visited again before, or later, or not bounded, `purge` gives them their place. To be said
   -- before the policy stamp changes.
   function Pages.keep(S, id, rules, before)
@@ -308,7 +308,7 @@ do
     end
   end
 
-  -- Does a part of what `Pages.keep` has left to do: takes away records of a lane that keeps none any more, where pages that wait are
+  -- Does a part of what `Pages.keep` has left to do: removes records of a lane that no longer keeps any, where pages that wait are
   -- queued if the lane is still there; or gives pages their place. Answers whether it is done, and if not how the entry reads now.
   function Pages.purge(S, entry, budget)
     local what, number, id, cursor = string.match(entry, '^(%a):(%d+):(%d+):?(%d*)$')

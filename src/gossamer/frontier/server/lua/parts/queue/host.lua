@@ -263,7 +263,7 @@ function Host.room(S, name, host, lane, group)
   return room, wake, own
 end
 
--- The lane has taken so many slots.
+-- The lane has taken a number of slots.
 function Host.took(S, name, host, lane, n)
   local slots = (host.offers or S.claims) and meant_for(S, name, host, lane.id)
   if not slots then return end
@@ -297,7 +297,7 @@ function Host.park(S, name, host, lane, priority, wake, own, got)
   if wake then S.wakes[name] = wake end
 end
 
--- The stage of a group goes away: it waits for no host any more.
+-- The stage of a group goes away: it no longer waits for any host.
 function Host.leave(S, name, stage, group_name)
   if call('ZREM', S.b .. K.parked .. name, stage .. '|' .. group_name) == 0 then return end
   local host = Host.get(S, name)
@@ -361,7 +361,7 @@ local function first_of(S, lanes)
   return best
 end
 
--- Whether a lane that has been given so many slots of a host, and not taken them yet, may take another.
+-- Whether a lane that was given a number of slots of a host, and has not taken them yet, may take another.
 local function may_take(S, name, host, lane, slots)
   local group = Lane.group(S, lane.group)
   if Lane.closed(S, lane) ~= '' then return false end
@@ -491,7 +491,7 @@ function Host.free(S, name, nonce, lane_id, unsent, counted)
   local host = Host.get(S, name)
   host.inflight = max(0, host.inflight - 1)
   S.dirty[name] = true
-  -- It awaits nothing, and nobody waits for it.
+  -- A plain host awaits no request, and no lane waits for it.
   if host.plain and not counted then return end
   if awaits(S, host, nonce, lane_id) then
     if not unsent then host.last = S.now end

@@ -210,7 +210,7 @@ function Lane.full(S, group)
   if policy.max_dead > 0 and call('ZCARD', S.b .. K.dead_order .. group) >= policy.max_dead then return 'dead_full' end
 end
 
--- One cause has passed; the group goes on unless there is another.
+-- One cause has passed; the group continues unless there is another.
 function Lane.unhold(S, group, reason)
   if call('HGET', S.b .. K.group_held, group) ~= reason then return end
   local other = Lane.full(S, group)
@@ -224,7 +224,7 @@ function Lane.unhold(S, group, reason)
   end
 end
 
--- Leases ended, by group: where they ended without a page, others may be leased instead. To be said when all is counted.
+-- Leases ended, by group: where they ended without a page, others may be leased instead. To be called when all is counted.
 function Lane.unhold_pages(S)
   for group in pairs(S.fewer_leased) do Lane.unhold(S, group, 'pages_full') end
   S.fewer_leased = {}

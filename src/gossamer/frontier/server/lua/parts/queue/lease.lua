@@ -13,7 +13,7 @@ local function lease_table(raw)
   return {unpack_msg(raw)}
 end
 
--- What was said of a lease under this nonce: '1' sent, '2' response arrived, nil nothing.
+-- What was reported of a lease under this nonce: '1' sent, '2' response arrived, nil nothing.
 local function mark_of(mark, nonce)
   return mark and sub(mark, 2) == nonce and sub(mark, 1, 1) or nil
 end
@@ -36,7 +36,7 @@ local function bury(S, group, lane_name, v, id, reason, detail)
   return dead
 end
 
--- One less is leased: a group that is limited to so many pages may have room again (`Lane.unhold_pages`).
+-- One less is leased: a group with a page limit may have room again (`Lane.unhold_pages`).
 local function fewer_leased(S, lane)
   local policy = Lane.group(S, lane.group)
   if policy and policy.max_pages > 0 then S.fewer_leased[lane.group] = true end
@@ -69,7 +69,7 @@ local function fewer_of(S, lane, n)
   fewer_leased(S, lane)
 end
 
--- `marked`: something is said of leases; asked for if nil.
+-- `marked`: something was reported of leases; looked up if nil.
 local function drop_leases(S, ids, marked)
   if #ids == 0 then return end
   call_chunked('HDEL', S.b .. K.leases, ids)
@@ -257,7 +257,7 @@ function Lease.sent(S, sent)
   local raws = read_many(S.b .. K.leases, ids)
   local marks = read_many(S.b .. K.marks, ids)
   for i, s in ipairs(sent) do
-    -- The nonce stands in the lease: a late worker must not write over what the present holder said.
+    -- The nonce stands in the lease: a late worker must not overwrite what the present holder reported.
     if raws[i] and string.find(raws[i], s[SENT.nonce], 1, true) then
       if mark_of(marks[i], s[SENT.nonce]) ~= '2' then
         set[#set + 1] = s[SENT.id]

@@ -10,7 +10,7 @@
 
 local Queue = {}
 
--- `strikes`: how often its worker died after it was sent; `losses`: how often before anybody said so.
+-- `strikes`: how often its worker died after it was sent; `losses`: how often before that was reported.
 local function again(id, attempts, strikes, first, losses)
   return struct.pack('>BI4I4BI3B', 1, floor(id / 4294967296), id % 4294967296, min(losses or 0, 255), min(attempts, 16777215),
     min(strikes, 255)) .. first
@@ -41,7 +41,7 @@ enter_ring = function(S, lane, priority, host)
   end
 end
 
--- m.front counts all records in front lists: mostly there are none, and nobody has to look.
+-- m.front counts all records in front lists: mostly there are none, and no call has to look.
 local function in_front(S, spot)
   return S.m.front > 0 and call('EXISTS', S.b .. K.front .. spot) == 1
 end
@@ -194,7 +194,7 @@ function Queue.take(S, lane, n, out)
       local shared, wanted = S.reserve > 0 or next(S.kept), n - taken
       for _, name in ipairs(names) do
         local host = hosts[name]
-        -- For a plain host nobody waits, and nothing of it is kept.
+        -- No lane waits for a plain host, and nothing of it is kept.
         local easy, room, wake, own = most and host.plain, nil, nil, nil
         if easy then
           room = max(0, most - host.inflight)

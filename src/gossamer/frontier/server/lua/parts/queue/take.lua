@@ -1,4 +1,4 @@
--- Taking: who of those with ready work is served.
+-- Taking: which of the groups with ready requests is served.
 --
 -- Groups take turns by stride: the lowest pass first, which moves on by 1/weight of the group. Inside a group lower tiers go strictly
 -- first, and lanes of one tier by stride again. `spent` names lanes (by id) and groups (by stage|group) that gave less than they were

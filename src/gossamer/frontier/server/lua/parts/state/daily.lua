@@ -1,4 +1,4 @@
--- Daily counts: what the lanes of a group brought on each day (of UTC), for so many days.
+-- Daily counts: what the lanes of a group brought on each day (UTC), for a number of days.
 --
 -- `daily` is a hash per group: d -> the present day, b -> what had been counted in all when it began; the number of an earlier day ->
 -- what it brought. Counts map `<layer>|<what>` -> number; what is nothing is left out. A day is closed by the first lease that
@@ -66,7 +66,7 @@ function Daily.rebase(S, group)
   call('HSET', S.b .. K.daily .. group, 'd', format('%d', floor(S.now / DAY)), 'b', pack(totals(S, group)))
 end
 
--- A lease of the group ends, or counters come: if a day has ended since the last time, it is closed. To be said before anything is counted.
+-- A lease of the group ends, or counters come: if a day has ended since the last time, it is closed. To be called before anything is counted.
 function Daily.touch(S, group)
   local touched = S.daily
   if not touched then
@@ -83,7 +83,7 @@ function Daily.touch(S, group)
   if day then
     local base = base_of(key)
     Daily.add(S, group, day, grown(sums, base))
-    -- Counters of lanes that were dropped go on if they come again.
+    -- Counters of lanes that were dropped continue if the lanes come back.
     for name, n in pairs(base) do sums[name] = sums[name] or n end
   end
   call('HSET', key, 'd', format('%d', today), 'b', pack(sums))

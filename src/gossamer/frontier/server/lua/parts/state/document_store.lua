@@ -19,7 +19,7 @@ function Document.put(S, name, head, last, text, keep, salt)
   bump_config(S, salt)
 end
 
--- A head as it is told: name, version, at, who, note, deleted, digest, bytes.
+-- A head as it is returned: name, version, at, who, note, deleted, digest, bytes.
 function Document.told(name, raw)
   local head = unpack_msg(raw)
   return {name, head.version, head.at, head.who, head.note, head.deleted and 1 or 0, head.digest, head.size}

@@ -45,7 +45,7 @@ local function keyed_before(S, group, key)
   return call('ZADD', S.b .. K.keyed .. group, 'NX', S.now, key) == 0
 end
 
--- Takes away more old keys than this call has brought, so that no more are kept than a week brings, and a bounded part.
+-- Removes more old keys than this call has brought, so that no more are kept than a week brings, and a bounded part.
 local function trim_keyed(S)
   for group, brought in pairs(S.keyed or {}) do
     local key = S.b .. K.keyed .. group
@@ -70,7 +70,7 @@ local function refused_of(pages, lost)
 end
 
 -- Children that name an unknown lane are kept as dead letters, so that a typo loses nothing: of the group that they name, or
--- else of their page's. Where neither is there any more, an operator has dropped them.
+-- else of their page's. If neither exists, an operator has dropped them.
 local function keep_unknown(S, g, record, page_group)
   local group = string.match(g[BATCH.lane], '^(.*)%.[^.]*$') or g[BATCH.lane]
   if not Lane.group(S, group) then group = page_group end

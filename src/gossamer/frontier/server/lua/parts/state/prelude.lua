@@ -172,7 +172,7 @@ local function begin(base)
     ahead = ahead, due = m.due, rep = m.rep,
   }
   now, m.ahead = flow(m.t, ahead or 0, wall_clock(v[2]))
-  -- Another process than the one that wrote last: it may have lost what that one had said. `finish` writes it down.
+  -- Another process than the one that wrote last: it may have lost what that one acknowledged. `finish` stores it.
   if m.run ~= RUN then m.epoch = RUN .. '.' .. format('%d', now) end
   return {
     b = base, now = now, m = m, was = was, counts = {}, hosts = {}, dirty = {}, wakes = {}, config = config_of(base, v[5]),
@@ -263,7 +263,7 @@ local function bump_config(S, salt)
   S.config = config_of(S.b, S.m.cfg)
 end
 
--- While a snapshot runs, all that is queued anew is also written here, so that the snapshot misses nothing
+-- While a snapshot runs, all that is newly queued is also written here, so that the snapshot misses nothing
 -- that moved behind its back.
 local function journal(S, entry)
   if S.m.snap > S.now then

@@ -40,7 +40,7 @@ function Round.before(S, group)
   return Lane.round_base(S, group)[3]
 end
 
--- As if so much had been counted in round `number` until now.
+-- As if these counts had been reached in round `number` until now.
 function Round.rebase(S, group, number, counts)
   local now = standing(S, group)
   for i = 1, 4 do now[i] = now[i] - counts[i] end
@@ -68,7 +68,7 @@ function Round.open_lanes(S, group, salt)
   for _, id in ipairs(Lane.ids(S, group)) do open_lane(S, id, salt) end
 end
 
--- A lane is emptied for the next round, in many calls: whoever makes them may die between two, or want it no more. It stays closed
+-- A lane is emptied for the next round, in many calls: the caller may die between two of them, or give up. It stays closed
 -- until the next call should have come; a leader makes one in every cycle.
 local REPLACE_MS = 10000
 
@@ -78,7 +78,7 @@ function Round.keep_closed(S, lane)
   if S.m.rep == 0 then S.m.rep = ends end
 end
 
--- Lanes whose next round nobody has begun are open again, with what is left in them.
+-- Lanes whose next round was not begun are open again, with what is left in them.
 open_forsaken = function(S)
   local key = S.b .. K.replacing
   for _, id in ipairs(call('ZRANGEBYSCORE', key, '-inf', S.now)) do open_lane(S, id, format('%s.%d', S.m.epoch, S.now)) end

@@ -30,7 +30,7 @@ local function hash(fp)
   return h - h % 1
 end
 
--- Texts of small numbers, plain and with three digits: making one anew costs as much as a command. Larger ones are put
+-- Texts of small numbers, plain and with three digits: making one costs as much as a command. Larger ones are put
 -- together from two. A text for each of many thousands would be a heap through which the collector of garbage
 -- walks again and again.
 local texts, tails = {}, {}

@@ -69,7 +69,7 @@ local function unique_digest(data)
   return sub(redis.sha1hex(data), 1, 24)
 end
 
--- What is left of tasks that were taken by somebody who does not say so, or deleted.
+-- What is left of tasks that a consumer without leases took, or that were deleted.
 function Unique.clean(book, size, leased, now, n)
   if size == 0 and leased == 0 then call('UNLINK', book .. ':w', book .. ':u') end
   local old = call('ZRANGEBYSCORE', book .. ':x', '-inf', now, 'LIMIT', 0, 2 * n + 200)

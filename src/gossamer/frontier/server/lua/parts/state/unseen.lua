@@ -1,4 +1,4 @@
--- What is forgotten: requests that are dropped become new again, and a memory goes when no lane uses it any more.
+-- What is forgotten: requests that are dropped become new again, and a memory goes when no lane uses it.
 
 -- The fingerprint of a record as a memory has it: the signed decimal text of its 64 bits. In two parts, each exact in a double.
 local function fp_text(first)
@@ -19,7 +19,7 @@ local function marked(record)
   return byte(first) == 0 and fp_text(first) or nil
 end
 
--- Records of a lane were dropped before anybody fetched them: the lane's memory knows them no more.
+-- Records of a lane were dropped before they were fetched: the lane's memory forgets them.
 function Seen.unmark(S, lane, records)
   if lane.records then return Pages.dropped(S, lane, records) end
   local book = #records > 0 and Seen.of(S, lane)

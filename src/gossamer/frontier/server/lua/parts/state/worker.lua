@@ -1,7 +1,7 @@
--- The registry of workers: what each told of itself, by incarnation, and when it called last.
+-- The registry of workers: what each reports of itself, by incarnation, and when it called last.
 --
--- It is pruned by those who join or tell something of themselves, a few at a time: whoever was silent for long and holds
--- nothing has gone without a word. A worker that ends strikes itself.
+-- Workers that join or report something of themselves prune it, a few entries at a time: a worker that was silent for long and
+-- holds nothing is gone. A worker that ends removes itself.
 
 local Worker = {}
 
@@ -26,7 +26,7 @@ function Worker.prune(S, silent, most)
   return struck
 end
 
--- A worker has called; `info` is what it tells of itself, or nil.
+-- A worker has called; `info` is what it reports of itself, or nil.
 function Worker.called(S, name, info)
   if info or call('HEXISTS', S.b .. K.workers, name) == 0 then
     call('HSET', S.b .. K.workers, name, info or '')

@@ -1,10 +1,10 @@
--- define: makes or changes a group and lanes of it. Lanes that are not named stay as they are; queued work stays. Refused while the
--- group is being dropped: what was made now would go with it, on some partitions or on all.
+-- define: creates or changes a group and its lanes. Other lanes and queued requests stay as they are. Rejected while the
+-- group is being dropped: what it creates would be dropped too, on some partitions or on all.
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {salt, group, policy or false (keep), fresh (policy of a new group),
 --            lanes {name -> policy}, home}; home: this partition owes the start. A lane's `made` is when it was made (0: not known).
---            A group's `born` is the salt of the call that made it, by which it is told from others of its name; a lane's has its name, too
+--            A group's `born` is the salt of the call that made it, which distinguishes it from others of its name; a lane's also has its name
 -- Returns msgpack {config version, changed, whether memories wait for `purge`, born, round, epoch}
 -- Cost    O(lanes of the group)
 
@@ -27,7 +27,7 @@ local function define_lane(S, group, name, policy, stages, left, salt)
   policy.made = old and (old.made or 0) or policy.made or S.now
   policy.born = old and not old.closed and old.born or policy.born or salt .. '.' .. name
   if old then policy.former = old.closed and Lane.births(old) or old.former end
-  -- Told by one who did not know yet that it was dropped.
+  -- From a caller that did not know yet that it was dropped.
   if not old and call('ZSCORE', S.b .. K.dropped, policy.born) then return false end
   if old then
     old.id = id
@@ -58,7 +58,7 @@ verb('define', {'allow-oom'}, function(S, h)
   if old and old.paused == 'dropped' then return fail('DROPPING', h.group) end
   if not old and not h.policy then h.policy = h.fresh end
   local born = old and old.born or h.policy and (h.policy.born or h.salt) or ''
-  -- Told by one who did not know yet that it was dropped.
+  -- From a caller that did not know yet that it was dropped.
   if not old and call('ZSCORE', S.b .. K.dropped, born) then return fail('NOGROUP', h.group) end
   if h.policy then
     h.policy.born = born
@@ -73,7 +73,7 @@ verb('define', {'allow-oom'}, function(S, h)
       if call('HSETNX', S.b .. K.starts, h.group, pack({round, 'owed', '', 0})) == 1 then open_change(S, h.group, 1) end
     end
     if h.home and not h.policy.start then
-      -- A start that is no longer wanted keeps nobody waiting.
+      -- A start that is no longer wanted keeps no worker waiting.
       local owed = call('HGET', S.b .. K.starts, h.group)
       if owed then
         if unpack_msg(owed)[2] ~= 'done' then open_change(S, h.group, -1) end

@@ -1,5 +1,5 @@
--- drop: empties a lane and takes it away, a bounded part per call. The first call closes it: nothing can be
--- added any more. Leased requests of it end as usual; a retry among them is dropped with it. What is dropped is no longer
+-- drop: empties a lane and removes it, a bounded part per call. The first call closes it: nothing can be
+-- added after it. Its leased requests end as usual; a retry among them is dropped with it. What is dropped is no longer
 -- seen; a memory that no other lane uses goes as a whole.
 --
 -- KEYS    1: the partition's base key
@@ -7,11 +7,11 @@
 --            (leases of it run out now: the lane was dropped before, and this partition has forgotten it), only
 --            (the birth of its group, if it is dropped with it: a lane of another group of that name stays) or nil, births (of the lane that is
 --            meant, on every partition: another one of its name stays; none: whichever is there)[] or nil, hold (it is emptied and stays,
---            until it is empty on all partitions; without it the births are noted as dropped), reopen (somebody defined it on another
+--            until it is empty on all partitions; without it the births are noted as dropped), reopen (it was defined on another
 --            partition meanwhile: it stays, with what is left in it), replaces (the round whose rest is dropped, with hold: nothing
---            happens in another one, and the next one opens the lane again, as does time if no call comes any more) or nil, term (of the planner that leads) or nil}
+--            happens in another one, and the next one opens the lane again, or time does if no further call comes) or nil, term (of the planner that leads) or nil}
 -- Returns msgpack {done (1; 0; 2: the lane is gone, and memories wait for `purge`; 3: it is empty and stays), dropped in this call,
---            known (0: there is no such lane; 1; 2: somebody defined it anew, so it is another one), its births[]}
+--            known (0: there is no such lane; 1; 2: it was defined again, so it is another one), its births[]}
 -- Cost    O(budget)
 
 local function drop_queues(S, lane, budget)
@@ -174,7 +174,7 @@ verb('drop', {'allow-oom'}, function(S, h)
   end
   if h.replaces then Round.keep_closed(S, lane) end
   if h.force and not lane.forced then lane.closed, lane.forced = 'leases:0', true end
-  -- Leases hold the lane until they end. Where no worker calls any more, those that ran out end here.
+  -- Leases hold the lane until they end. Where no worker calls, those that ran out end here.
   if count_now(S, lane.id .. '|l') > 0 then
     S.wake_lanes, S.fewer_leased, S.incarnation = {}, {}, false
     Lease.reclaim(S, h.strikes)

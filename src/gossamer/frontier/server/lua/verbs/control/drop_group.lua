@@ -1,4 +1,4 @@
--- drop_group: takes a group away, a bounded part per call. `pause` stops leasing and removes nothing; `clear` removes
+-- drop_group: removes a group, a bounded part per call. `pause` stops leasing and removes nothing; `clear` removes
 -- dead letters, then memories, then the rest at once. The group's lanes are dropped before, on every partition (drop).
 --
 -- KEYS    1: the partition's base key

@@ -12,7 +12,7 @@ verb('host_policy', {'allow-oom'}, function(S, h)
     bump_config(S, h.salt)
   else
     local host = Host.get(S, h.host)
-    -- Every worker that reads a robots.txt tells what it asks for.
+    -- Every worker that reads a robots.txt reports its crawl delay.
     if not h.change and host.floor == h.crawl_delay then return S.m.cfg end
     if h.change then host.policy = h.policy or false end
     if h.crawl_delay then host.floor = h.crawl_delay end

@@ -1,4 +1,4 @@
--- open: makes a crawl's partition if it does not exist, and says what it is.
+-- open: creates a crawl's partition if it does not exist, and describes it.
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {schema, partitions, salt, default host policy}

@@ -1,4 +1,4 @@
--- pause: stops or resumes leasing in the crawl, a group, a lane or a host. What is leased goes on; adding goes on.
+-- pause: stops or resumes leasing in the crawl, a group, a lane or a host. Leased requests and adding continue.
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {salt, scope (crawl|group|lane|host), name, reason ('' resumes)}

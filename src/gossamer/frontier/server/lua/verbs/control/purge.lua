@@ -1,5 +1,5 @@
--- purge: unlinks memories that are no longer used and page records of lanes that keep none any more, a bounded part per call. Pages that
--- wait there are queued. Also makes pages due of lanes that visit them again from now on.
+-- purge: unlinks unused memories, and page records of lanes that no longer keep any, a bounded part per call. Pages that
+-- wait there are queued. Also makes pages due in lanes that revisit pages from now on.
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {budget (keys to unlink)}

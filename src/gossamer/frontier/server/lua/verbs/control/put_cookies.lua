@@ -1,7 +1,7 @@
--- put_cookies: notes cookies that the workers of a group share. Beyond so many, those that changed longest ago are forgotten.
+-- put_cookies: stores cookies that the workers of a group share. At most `most` are kept; those that changed longest ago go first.
 --
 -- KEYS    1: the partition's base key (the group's home partition; of the others, with `version`)
--- ARGV    1: msgpack {group, names[], most, version (in other partitions: the one to tell workers of) or nil}; 2 and on: the cookies, by name; '':
+-- ARGV    1: msgpack {group, names[], most, version (in other partitions: the one to report to workers) or nil}; 2 and on: the cookies, by name; '':
 --            it is gone
 -- Returns msgpack {version before, version}: a time, larger than any before
 -- Cost    O(names log cookies); harmless when repeated

@@ -1,9 +1,9 @@
--- put_document: keeps a new version of a named text, or the word that it is gone. Versions beyond so many are dropped, oldest first.
+-- put_document: stores a new version of a named text, or its deletion. At most `keep` versions are kept; the oldest go first.
 --
 -- KEYS    1: the base key of partition 0
--- ARGV    1: msgpack {i (a caller's name of its own), salt, kind, name, expected (version, or -1: whichever is there), keep
+-- ARGV    1: msgpack {i (a unique name of the call), salt, kind, name, expected (version, or -1: any), keep
 --            (versions), who, note, digest, deleted}; 2: the text
--- Returns the new version; of a document that is gone already, its last
+-- Returns the new version; of a document that is already deleted, its last
 -- Cost    O(versions dropped); idempotent by caller
 
 verb('put_document', {'allow-oom'}, function(S, h, args)

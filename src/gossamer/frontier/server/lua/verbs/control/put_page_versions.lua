@@ -1,10 +1,10 @@
--- put_page_versions: notes which version of pages was read last, so that a page that has not changed need not be sent again.
--- Beyond so many, those noted longest ago are forgotten.
+-- put_page_versions: stores which version of each page was read last, so that servers need not send an unchanged page again.
+-- At most `most` are kept; those stored longest ago go first.
 --
 -- KEYS    1: the base key of the partition of the pages
--- ARGV    1: msgpack {group, born (of the group that they were read for: of another one nothing is noted), names[], most (0: all are
---            forgotten), others (change counters of all partitions, by which is seen that one went back) or nil}; 2 and on: the versions, by name
--- Returns 1, or 0 where the group is not the one that is meant
+-- ARGV    1: msgpack {group, born (of the group that they were read for: for another one nothing is stored), names[], most (0: all are
+--            dropped), others (change counters of all partitions, which show that one went back) or nil}; 2 and on: the versions, by name
+-- Returns 1, or 0 if it is another group
 -- Cost    O(names log versions); harmless when repeated
 
 verb('put_page_versions', {'allow-oom'}, function(S, h, args)

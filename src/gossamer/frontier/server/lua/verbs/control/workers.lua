@@ -1,9 +1,9 @@
--- workers: the registry of workers: list a page of them, ask one to drain, strike one that ended or those long gone.
+-- workers: the registry of workers: list a page of them, ask one to drain, remove one that ended or those silent for long.
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {action (list|newest|silent|named|drain|undrain|leave|forget), incarnation, before ms (of silence, for forget; at
---            least, for silent), from (ms; list: those who called last then or later; silent: of silence at most), skip (how many of the first), most (rows, or workers looked at), names[] (incarnations, for named) or nil}
--- Returns msgpack {now, [[incarnation, info, seen ms, held, draining]...], workers known or struck}; rows for list, newest, silent and named alone
+--            least, for silent), from (ms; list: those whose last call is not earlier; silent: the longest silence), skip (how many of the first), most (rows, or workers looked at), names[] (incarnations, for named) or nil}
+-- Returns msgpack {now, [[incarnation, info, seen ms, held, draining]...], workers known or removed}; rows only for list, newest, silent and named
 -- Cost    O(most + log workers)
 
 local WORKERS_MOST = 500

@@ -2,7 +2,7 @@
 --
 -- KEYS    1: the base key of partition 0
 -- ARGV    1: msgpack {names[] of the entries that are asked for, or nil: all}
--- Returns {now ms, name, value...}, without entries that there are none of
+-- Returns {now ms, name, value...}, without entries that do not exist
 -- Cost    O(entries)
 
 verb('alerts', {'no-writes'}, function(S, h)

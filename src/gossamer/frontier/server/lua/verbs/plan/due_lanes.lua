@@ -1,4 +1,4 @@
--- due_lanes: the lanes that keep page records, with what planners divide the room by; read only.
+-- due_lanes: the lanes that keep page records, with the figures by which planners divide the room; read only.
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {}

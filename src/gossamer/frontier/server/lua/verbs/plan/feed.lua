@@ -1,16 +1,16 @@
--- feed: moves pages that are due into the queues of their lanes: the planner's part while it leads. Never more than a lane has room
--- for. From the first call of a leader on, found pages wait for it, until it leads no more.
+-- feed: moves due pages into the queues of their lanes, as the leading planner does. Never more than a lane has room
+-- for. From a leader's first call on, found pages wait for it, until it no longer leads.
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {term (of the leader; 0: one that need not lead, and that nobody waits for), lanes[] {lane, most (pages to move), limit
+-- ARGV    1: msgpack {term (of the leader; 0: the caller need not lead, and no page waits for it), lanes[] {lane, most (pages to move), limit
 --            (queued and delayed requests here that it may lead to; -1: the lane's own limits alone), due pages as the caller knows them, or nil}, log {limit, scheduled} of
---            the planner's cycle, to be kept with what came of it, or nil}
+--            the planner's cycle, to be kept with the result, or nil}
 -- Returns msgpack {now, rows[] {moved, due pages that are left, queued and delayed; all 0 for a lane that keeps no records}}
 -- Cost    O(most log pages)
 
 local CYCLES_KEPT = 500
 
--- What the planner's cycle came to: when, in which term, by which numbers, and of each lane {lane, share, moved, left}.
+-- The result of the planner's cycle: when, in which term, by which numbers, and for each lane {lane, share, moved, left}.
 local function keep_cycle(S, h, rows)
   local lanes = {}
   for i, one in ipairs(h.lanes) do lanes[i] = {one[1], one[2], rows[i][1], rows[i][2]} end

@@ -1,11 +1,11 @@
--- lead: gives, keeps and takes back the lead of the crawl's planners. Partition 0 gives it; the others are told, and refuse what
--- former leaders ask for.
+-- lead: grants, renews and ends the lead of the crawl's planners. Partition 0 grants it; the others hear of it, and reject calls of
+-- former leaders.
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {action (on partition 0: take|keep|resign; on the others: hear|resign), incarnation, name, term (the one given; 0
 --            for take), least (the term to give is above it), lease_ms}
 -- Returns msgpack {state (granted|busy|lost|behind), term, name, until ms, now ms} of the leader in force; behind: this partition knows
---            a later term than the one it is told
+--            a later term than the one in the call
 -- Cost    O(1)
 
 local function lead(S, term, name, incarnation, ends)

@@ -1,7 +1,7 @@
--- plan_state: what planners decide by, of all groups: their rounds and what waits; read only.
+-- plan_state: what planners base decisions on: the rounds of all groups and what waits; read only.
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {known (the state that the caller has; '': none), lanes (whether to tell what waits in each lane)}
+-- ARGV    1: msgpack {known (the state that the caller has; '': none), lanes (whether to return what waits in each lane)}
 -- Returns {msgpack {now ms, state, documents version, leader {term, name, until ms}, groups [[name, has a start, round, paused, held,
 --            open, leased, lanes [[name, queued, delayed, leased]]...]], two for each group: the right to its start and the row of its
 --            round, msgpack as they are stored, or ''}; without groups if the state is the known one
@@ -25,7 +25,7 @@ local function lane_rows(S, name, wanted)
   return lanes
 end
 
--- The groups, and in `reply` what is told of them as it is stored.
+-- The groups, and in `reply` what is returned of them as it is stored.
 local function described(S, with_lanes, reply)
   local rounds, starts, held = read_all(S, K.rounds), read_all(S, K.starts), read_all(S, K.group_held)
   local groups, lanes, fields, into = {}, {}, {}, {}

@@ -1,4 +1,4 @@
--- put_alerts: keeps what the leader of the planners has decided about alerts: all of it, or nothing if another leads.
+-- put_alerts: keeps what the leader of the planners has decided about alerts: all of it, or nothing if another planner leads.
 --
 -- KEYS    1: the base key of partition 0
 -- ARGV    1: msgpack {term (of the leader), set[] (names of entries), drop[] (names of entries)}; 2...: the values of those to set

@@ -1,7 +1,7 @@
 -- cookies: what workers of a group have shared since a version of its cookies; read only.
 --
 -- KEYS    1: the base key of the group's home partition
--- ARGV    1: msgpack {group, after (version), began (whether that is asked for) or nil}
+-- ARGV    1: msgpack {group, after (version), began (whether to return that version) or nil}
 -- Returns {msgpack {version up to which these are, more (1|0), names[], version with which those of this round began, if asked for}, the cookies, by name ('': it is gone)...}
 -- Cost    O(1000)
 

@@ -1,5 +1,5 @@
 -- documents_version: a number that grows with every change of any document; read only. The config version that workers hear of
--- with every exchange changes with it, and so tells when it is worth asking.
+-- with every exchange changes with it, and so shows when it is worth asking.
 --
 -- KEYS    1: the base key of partition 0
 -- ARGV    1: msgpack {}

@@ -1,4 +1,4 @@
--- items: a named consumer says up to where it has kept a group's items; what all consumers have kept is trimmed.
+-- items: a named consumer reports up to where it has stored a group's items; what all consumers have stored is trimmed.
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {group, consumer, id (stream id; '' only registers; 'gone' ends the consumer)}
@@ -26,7 +26,7 @@ end
 
 verb('items', {'allow-oom'}, function(S, h)
   if not Lane.group(S, h.group) then
-    -- Of a group that was dropped nothing is kept, nor who reads it.
+    -- Nothing is kept of a dropped group, not even its consumers.
     return pack({0, 0, 0})
   end
   local book, stream = S.b .. K.consumers .. h.group, S.b .. K.items .. h.group

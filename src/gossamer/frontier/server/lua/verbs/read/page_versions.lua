@@ -2,7 +2,7 @@
 --
 -- KEYS    1: the base key of the partition of the pages
 -- ARGV    1: msgpack {group, names[]}
--- Returns {msgpack {born of the group or '', change counter}, msgpack of the others as put_page_versions was told last or '', the versions, by name
+-- Returns {msgpack {born of the group or '', change counter}, msgpack of the others as put_page_versions stored them last or '', the versions, by name
 --            ('': not known)...}
 -- Cost    O(names)
 

@@ -1,5 +1,5 @@
 -- new_round: begins the next round of a group: its start is owed again (if the group has one), memories of scope `round` begin
--- empty, and counting begins anew. Asked twice for the same round, it answers as the first time.
+-- empty, and counting starts again. Called twice for the same round, it answers as the first time.
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {salt, group, round (the number to begin), term (of the planner that leads; 0: no planner asks), home, and for
@@ -11,7 +11,7 @@
 --            {version of the cookies, which workers hear of, or 0: there are none}
 -- Cost    O(memories of the group); emptied memories are unlinked by `purge`
 
--- What the round before brought is noted: also of one that nobody has ended, and what came after its end.
+-- What the round before brought is noted: also if it was never ended, and what came after its end.
 local function log_turn(S, h, round, counts)
   local row = Round.row(S, h.group, round)
   if row then
@@ -27,7 +27,7 @@ local function log_turn(S, h, round, counts)
   Round.note(S, h.group, h.round, {began = S.now, trigger = h.trigger, who = h.who})
 end
 
--- As a new run of a spider has none. Workers that had some hear of a version before which there is nothing.
+-- A new run of a spider has none either. Workers that had some hear of a version before which there is nothing.
 local function empty_jar(S, group)
   local before = tonumber(call('HGET', S.b .. K.sessions, group))
   if not before then return 0 end

@@ -1,5 +1,5 @@
 -- round_note: notes something about a round that has begun. What was noted first stays for began, ended, closed, trigger and who;
--- the rest is written over.
+-- the rest is overwritten.
 --
 -- KEYS    1: the partition's base key (the group's home partition)
 -- ARGV    1: msgpack {group, round, fields {began, ended (ms), trigger, who, pages, items, failed, dead, late, note, tasks, obstacle}}

@@ -3,7 +3,7 @@
 -- KEYS    1: the partition's base key (the group's home partition)
 -- ARGV    1: msgpack {group, limit}
 -- Returns msgpack {present round, rows[{round, began, ended, closed, trigger, who, pages, items, failed, dead, late, note}]}; what
---            nobody noted is left out
+--            was not noted is left out
 -- Cost    O(limit)
 
 verb('rounds', {'no-writes'}, function(S, h)

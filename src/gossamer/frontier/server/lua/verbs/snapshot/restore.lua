@@ -12,7 +12,7 @@
 --            start, home}; logged {group, round, fields}; standing {group, round, counts}; daily {group, day, counts}; item {group}; document {kind|name,
 --            version, at ms, who, note, digest, deleted, keep}
 -- Returns letters: r restored, k known already, s restored before, u names a lane or memory that is not there; without
---            entries msgpack {the line up to which was restored, epoch}
+--            entries msgpack {the last restored line, epoch}
 -- Cost    O(entries)
 
 local Restores = {}
@@ -32,7 +32,7 @@ function Restores.request(S, e, record)
   if not lane or lane.closed then return 'u' end
   if filtered and lane.records and not Pages.restored(S, lane, host, priority, record) then return 'k' end
   local book = filtered and Seen.of(S, lane)
-  -- A bloom may take a new one for known: rather twice than never.
+  -- A bloom filter may take a new one for known: better fetched twice than never.
   if book and not book.kind.add(book, fp) and lane.seen.kind ~= 'bloom' then return 'k' end
   if e[ENTRY_REQUEST.attempts] > 0 then
     S.m.id = S.m.id + 1

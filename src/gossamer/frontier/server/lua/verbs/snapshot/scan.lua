@@ -1,5 +1,5 @@
--- scan: pages through what a snapshot needs. `begin` starts a journal of all that is queued anew meanwhile, each page keeps
--- it for another while, `journal` pages through it, `end` stops it when no other snapshot needs it.
+-- scan: pages through what a snapshot needs. `begin` starts a journal of all that is queued from then on, each page keeps
+-- it for a while longer, `journal` pages through it, `end` stops it when no other snapshot needs it.
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {what (begin|leased|delayed|suspect|hosts|list|dead|journal|end), cursor, limit, key, keep_ms, snapshot

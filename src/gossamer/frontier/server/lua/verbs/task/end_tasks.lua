@@ -1,5 +1,5 @@
--- end_tasks: forgets unique tasks that are known until they are forgotten: those that have ended, with the reports that said so, and those
--- that nobody has any more.
+-- end_tasks: forgets unique tasks whose keys are kept until then: those that have ended, with the reports of their end, and those
+-- that no worker has and that do not wait.
 --
 -- KEYS    1: the producer's key; 2: the book; 3: deadlines; 4: answers; 5: the list of reports, in the same slot
 -- ARGV    1: msgpack {ended keys[], lost keys[], reports (how many)}; then the reports

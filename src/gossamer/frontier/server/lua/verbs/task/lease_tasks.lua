@@ -25,7 +25,7 @@ register('lease_tasks', {'allow-oom'}, function(keys, args)
     local alone = false
     for _, id in ipairs(due) do
       local v = unpack_msg(call('HGET', book, id))
-      -- Given back it has no holder; otherwise its holder has died, or was away for as long as that.
+      -- A task that was given back has no holder; otherwise its holder died, or did not call for that long.
       local died = v[TASK.incarnation] ~= ''
       local deaths, state = (v[TASK.deaths] or 0) + (died and 1 or 0), v[TASK.state] or 0
       if state == 1 then state = died and 2 or 0 end
@@ -38,7 +38,7 @@ register('lease_tasks', {'allow-oom'}, function(keys, args)
         if alone then break end
       end
     end
-    -- Without memory what others held goes on, and nothing new is begun: what tasks bring would be refused.
+    -- When memory is full, tasks that others held continue and no new one starts: its requests would be rejected.
     if #ids < h.want and not alone and not no_memory() then
       local fresh_tasks, problem = task_source(source, h.want - #ids)
       if not fresh_tasks then return problem end

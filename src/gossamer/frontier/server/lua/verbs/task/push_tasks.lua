@@ -4,7 +4,7 @@
 -- ARGV    1: msgpack {incarnation, sequence, kind (list|set|zset), score, max (tasks that may wait; 0: any number), n (tasks),
 --            hold (of unique tasks, for how long a key is known: 0 while its task waits or is leased, ms also since it was pushed, '*' until
 --            it is forgotten)}; then n tasks; with `hold`, then their keys
--- Returns msgpack {a letter each: n pushed, w waits already, r a worker has it or had it, - no room; waiting, leased}
+-- Returns msgpack {a letter each: n pushed, w waits already, r a worker has or had it, - no room; waiting, leased}
 -- Cost    O(n log tasks); idempotent by (incarnation, sequence)
 
 register('push_tasks', {}, function(keys, args)

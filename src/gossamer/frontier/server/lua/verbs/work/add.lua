@@ -2,7 +2,7 @@
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {incarnation, sequence, groups[], bound, and for children that a settled page owes: bound = false, group (of
---            the page), lost (pages that were not settled)[], kept (true: it was delivered before; say how)}; 2: the records
+--            the page), lost (pages that were not settled)[], kept (true: it was delivered before; return the outcomes)}; 2: the records
 -- Returns msgpack {outcomes[] (empty: it was delivered too long ago), room or -1, config version, epoch, now}
 -- Cost    O(entries); idempotent by (incarnation, sequence)
 

@@ -1,4 +1,4 @@
--- append: items of a settled page that were more than the call holds which settled it.
+-- append: items of a settled page that did not fit into the call that settled it.
 --
 -- KEYS    1: the partition's base key (of the page)
 -- ARGV    1: msgpack {i (name of the call), group}; 2 and on: the items

@@ -1,10 +1,10 @@
--- gone: what a worker holds that is known to be gone runs out now instead of at its deadline, a bounded part per call. A worker that
--- has called lately is not gone, whatever the caller believes: nothing changes.
+-- gone: the leases of a worker that is known to be dead run out now instead of at their deadlines, a bounded part per call. Does
+-- nothing if the worker has called lately.
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {incarnation, silent (ms for which it has not called), groups[] (whose start it may run, or what comes after a round;
 --            older workers name one, as `group`), cursor ('0' at first)}
--- Returns msgpack {cursor ('0': through, or not gone), leases that run out, those of starts and of ends of rounds among them}
+-- Returns msgpack {cursor ('0': complete, or the worker is not dead), leases that run out, those of starts and of ends of rounds among them}
 -- Cost    O(200 + groups), whatever is leased; harmless when repeated
 
 local GONE_LOOK = 200 -- leases looked at per call

@@ -1,4 +1,4 @@
--- mark: a memory on its own, without queues: which of these fingerprints are new? They are known from now on.
+-- mark: a memory on its own, without queues: which of these fingerprints are new? They are known afterwards.
 --
 -- KEYS    1: the memory's base key
 -- ARGV    1: msgpack {incarnation, sequence, policy, fingerprints[], action (mark|probe|forget|count|bytes|purge)}

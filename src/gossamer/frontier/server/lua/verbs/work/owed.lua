@@ -1,4 +1,4 @@
--- owed: what pages owe beyond the call that settles them: a parcel that comes ahead, what is owed, and that it has arrived.
+-- owed: what pages owe beyond the call that settles them: stage a parcel ahead of it, read what is owed, note that it has arrived.
 --
 -- KEYS    1: the partition's base key (of the pages)
 -- ARGV    1: msgpack {action (stage|read|done|list), id, n (number of a parcel), leases [[id, nonce]...] and lease ms (stage),

@@ -3,7 +3,7 @@
 --
 -- KEYS    1: the list; 2: the book beside it, in the same slot (sorted set: page by second * 2^20 + how many of its data are in)
 -- ARGV    1: msgpack {pages [[page, place of its first datum here, number of data here]...] (none: only look whether the list can
---            be pushed to), tell (answer a problem as text)}; 2 and on: the data in this order
+--            be pushed to), tell (return a problem as text)}; 2 and on: the data in this order
 -- Returns how many were appended, or the problem as text
 -- Cost    O(data + pages log book); a repeat appends nothing for as long as the book knows the page
 
