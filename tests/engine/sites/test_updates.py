@@ -20,7 +20,7 @@ from gossamer.engine.sites import ServedSite
 from gossamer.engine.worker import NativeWorker
 from gossamer.errors import FrontierUnavailable, StoreAway
 from gossamer.frontier.server import keys
-from gossamer.model import LanePolicy
+from gossamer.model import GroupPolicy, LanePolicy, RecordPolicy, RevisitRules
 from gossamer.model.page import PageRequest
 from gossamer.testing.servers import Server
 
@@ -181,6 +181,31 @@ async def test_pages_of_a_layer_that_only_newer_code_has_wait_for_a_worker_that_
         crawl.push(newer.replace("HOW", "fields: {other: title}"))
         await until(lambda: len(crawl.items("pages")) > 1)
     assert crawl.items("pages")[1]["layer"] == "more"
+
+
+async def test_an_older_file_defines_nothing_over_what_a_newer_one_says(crawl: Crawl) -> None:
+    """A worker that lacks the code of the newer one, when the server went back. Visits of a layer that it does not know would end for ever."""
+    crawl.push(SITE.replace("match:", "revisit: 1h, match:"))
+    worker = NativeWorker(crawl.settings, NativeJob(stage=None, forever=True))
+    async with working(worker):
+        await until(lambda: crawl.items("pages"))
+        crawl.push(SITE + "      more: {match: '^/page/2', handler: 'tests.engine.nowhere:read'}\n")
+        visits = LanePolicy(records=RecordPolicy(revisit=RevisitRules(600, 600, 600)))
+        with crawl.frontier() as frontier:
+            # As a worker does that has the code.
+            frontier.define("pages", {"page": visits, "more": visits}, GroupPolicy(max_pages=77))
+            before = frontier.counts("pages")
+            key = keys.meta(frontier.crawl)
+            frontier.connection.execute("HSET", key, "run", "another", key=key)
+            await until(lambda: worker._updates._behind_since and not worker._updates.busy)
+            after = frontier.counts("pages")
+            assert after.lane_policies == before.lane_policies
+            assert after.group_policies == before.group_policies
+            # What is not there can only be as this file says.
+            await asyncio.to_thread(lambda: [*frontier.drop_lane("pages.page")])
+            frontier.connection.execute("HSET", key, "run", "one more", key=key)
+            await until(lambda: "pages.page" in {lane.lane for lane in frontier.counts("pages").lanes})
+            assert frontier.counts("pages").lane_policies["pages.more"] == before.lane_policies["pages.more"]
 
 
 async def test_tasks_of_a_site_that_is_taken_away_wait_for_it(

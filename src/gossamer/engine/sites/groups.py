@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 
 from gossamer.courier.rounds import DEFINED_LATELY
@@ -38,7 +38,9 @@ class SiteGroups:
     async def define(self, site: ServedSite) -> None:
         """Define the group of a site and its hosts."""
         await self._define_group(site.compiled)
-        await self._end_visits(site.compiled)
+        if not await self._files.is_outdated():
+            # The newer file may have the layers that this one lacks.
+            await self._end_visits(site.compiled)
         for name, policy in site.compiled.hosts().items():
             await self._ask(Frontier.set_host, name, policy)
 
@@ -51,9 +53,12 @@ class SiteGroups:
             if not _has_lanes(there, other):
                 await self._define_group(other)
 
-    async def repair(self, sites: Iterable[ServedSite], since: float) -> bool:
+    async def repair(
+        self, sites: Iterable[ServedSite], since: float, is_behind: Callable[[str], Awaitable[bool]]
+    ) -> bool:
         """Define the groups and lanes that the frontier has lost, and those whose last definition, before `since` by the loop's clock, it may
-        have lost. False: a group is being dropped, and it has to be looked at again; one that is gone then was dropped by an operator."""
+        have lost; of a site that is behind, served by an older file than the crawl has, only what is not there. False: a group is being
+        dropped, and it has to be looked at again; one that is gone then was dropped by an operator."""
         there = await self._lanes()
         lately = since - DEFINED_LATELY
         dropping, self._dropping = self._dropping, set()
@@ -61,7 +66,9 @@ class SiteGroups:
             if site.name in dropping and not any(f"{site.name}.{layer}" in there for layer in site.lanes()):
                 continue
             try:
-                if lately < self._defined.get(site.name, lately) < since or not _has_lanes(there, site.compiled):
+                if await is_behind(site.name):
+                    await self._define_missing(site.compiled, there)
+                elif lately < self._defined.get(site.name, lately) < since or not _has_lanes(there, site.compiled):
                     await self.define(site)
                 await self.define_targets(site)
             except GroupDropping as error:
@@ -79,6 +86,14 @@ class SiteGroups:
         )
         self._defined[compiled.name] = asyncio.get_running_loop().time()
         await self._ask(Frontier.define, compiled.name, compiled.lanes(), bounded)
+
+    async def _define_missing(self, compiled: CompiledSite, there: set[str]) -> None:
+        """What a newer file says of the rest stays as it is."""
+        missing = {name: policy for name, policy in compiled.lanes().items() if f"{compiled.name}.{name}" not in there}
+        if all(lane.rpartition(".")[0] != compiled.name for lane in there):
+            await self._define_group(compiled)
+        elif missing:
+            await self._ask(Frontier.define, compiled.name, missing)
 
     async def _end_visits(self, compiled: CompiledSite) -> None:
         """Pages of layers that are gone from the file are due once more, to go over to the layer that matches them now."""

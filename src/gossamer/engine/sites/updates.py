@@ -208,7 +208,7 @@ class SiteUpdates:
         return done
 
     async def _repair(self) -> None:
-        if not await self._groups.repair(list(self._site_set), self._behind_since):
+        if not await self._groups.repair(list(self._site_set), self._behind_since, self.is_behind):
             self.behind = True
         self._rounds.rolled_back()
 
