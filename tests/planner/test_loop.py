@@ -16,11 +16,13 @@ from gossamer.errors import SiteError, StoreError
 from gossamer.frontier.call import function_call
 from gossamer.frontier.contract import Frontier
 from gossamer.frontier.server import keys
+from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupPolicy, Token
 from gossamer.planner.loop import Planner
 from gossamer.planner.overview import overview
 from gossamer.planner.policy.rounds import Action
 from gossamer.planner.round_tasks import RoundTasks
+from gossamer.settings import load
 from gossamer.sites.file.grant import Grant
 from gossamer.sites.format.spider import SpiderTasks
 from gossamer.testing.servers import Server
@@ -183,6 +185,46 @@ def test_tasks_of_a_file_are_pushed_once_before_each_round(
     with pytest.raises(SiteError, match="this planner may not read it"):
         RoundTasks(crawl.frontier, Grant()).push("quotes:2", SpiderTasks(key=key, csv=str(file)), int)
     assert RoundTasks(crawl.frontier, Grant(paths=None)).push("quotes:2", SpiderTasks(key=key, csv=str(file)), int) == 2
+
+
+def test_tasks_that_their_server_has_lost_are_pushed_again(
+    crawl: PlannedCrawl, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As in a cluster, where the node that has the tasks is replaced by a replica that lacks its last second, and that of the round is not."""
+    key, file = f"{crawl.frontier.crawl}:tasks", tmp_path / "tasks.csv"
+    file.write_text("url\nhttp://a/\nhttp://b/\nhttp://c/\n")
+    plan = f"spider: quotes\nschedule: {{every: 10m}}\ntasks: {{key: '{key}', csv: '{file}'}}\n"
+    crawl.frontier.put_document("spider", "quotes", plan)
+    crawl.frontier.define("quotes", {"page": PAGES}, GroupPolicy(start=True))
+    crawl.run_round("quotes")
+    crawl.advance(10 * MINUTE)
+    with Server().start() as node, ValkeyFrontier.open(load({"GOSSAMER_URL": node.url}, {})) as there:
+        tasks = RoundTasks(there, Grant(paths=(tmp_path,)), clock=lambda: now)
+        planner, now = Planner(crawl.frontier, "one", seconds=LEAD, tasks=tasks), 0.0
+        node.call("SAVE")
+        assert [one.group for one in planner.cycle().done] == ["quotes"]
+        assert node.call("LLEN", key) == 3
+        node.kill()
+        planner.cycle()
+        assert "the last rounds are all there is not known" in caplog.text, "and other groups go on"
+        node.restart()
+        now += 1000
+        planner.cycle()
+        assert node.call("LLEN", key) == 3, "however long it was away"
+        assert "has lost 3 tasks of a round: pushed again" in caplog.text
+        token = Token.fresh()
+        assert there.settle_tasks(token, key, done=there.lease_tasks(token, key, 1)) == [True]
+        node.call("SAVE")
+        node.restart()
+        planner.cycle()
+        assert node.call("LLEN", key) == 2, "one is done, and nothing was lost"
+        now += 1000
+        planner.cycle()
+        node.call("FLUSHALL")
+        node.call("SAVE")
+        node.restart()
+        planner.cycle()
+        assert node.call("LLEN", key) == 0, "what comes later is not the planner's"
 
 
 def test_what_is_wrong_with_each_of_several_groups_is_said_once(

@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 RENEW = 0.25
 """A leader that is busy says that it still leads when so much of its time has passed."""
 TRIGGER = "schedule"
+TASKS = " tasks"
+"""What a complaint is about that is of no single group. No group has such a name."""
 OBSTACLE = 500
 """Characters that are noted of what is in the way of a round."""
 LIMIT = 100_000
@@ -106,9 +108,23 @@ class Planner:
                     done.append(decision)
             fed = self._feeder.feed(self.term)
             self._watch(state)
+            self._look_after_tasks()
         except NotLeader:
             self._lost()
         return Cycle(leader, done, fed)
+
+    def _look_after_tasks(self) -> None:
+        """Push again what a server has lost. One that is away, or a file that cannot be read, is tried again in the next cycle."""
+        if self._tasks is None:
+            return
+        try:
+            self._tasks.push_lost(self._keep_leading)
+        except NotLeader:
+            raise
+        except GossamerError as error:
+            self._complain(TASKS, f"Whether the tasks of the last rounds are all there is not known: {error}")
+        else:
+            self._complaints.pop(TASKS, None)
 
     def _watch(self, state: PlanState) -> None:
         """Evaluate alerts. Whatever goes wrong there, rounds go on."""

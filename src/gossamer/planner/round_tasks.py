@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
-from gossamer.errors import SiteError, StoreError
+from gossamer.errors import PermissionDenied, SiteError, StoreError
 from gossamer.frontier.client import FunctionClient
+from gossamer.frontier.connection.presence import run_of
 from gossamer.frontier.producer import Producer, batches, encoded
 from gossamer.model.plan.task_row import task_of, task_of_cells
 from gossamer.sites.check.grant import TABLES, database_refusals
@@ -16,18 +19,38 @@ from gossamer.sites.file.environment import REFERENCE, revealed
 from gossamer.sites.file.grant import EVERYTHING, Grant
 from gossamer.sites.format.spider import SpiderTasks
 
+logger = logging.getLogger(__name__)
+
 KNOWN = 86400.0
 """Seconds for which a task of a round is known: a planner that takes over goes on with what another has begun."""
 MOST_ROWS = 1_000_000
 """A query that finds more fails; `gossamer task feed` is for tables of any size."""
+LATELY = 60.0
+"""Seconds for which it is looked whether the server that has the tasks was replaced, and may have lost them."""
+
+
+class PushedTasks(NamedTuple):
+    """Tasks that were pushed lately: by which rule, to which server process, and until when to look after them."""
+
+    rule: SpiderTasks
+    run: str
+    until: float
 
 
 class RoundTasks:
     """`grant` says which files and databases may be read: anyone who can write to the server can name one. `store_url`
     is the database of queries that name none."""
 
-    def __init__(self, function_client: FunctionClient, grant: Grant, store_url: str = "") -> None:
-        self._function_client, self._grant, self._store_url = function_client, grant, store_url
+    def __init__(
+        self,
+        function_client: FunctionClient,
+        grant: Grant,
+        store_url: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._function_client, self._grant, self._store_url, self._clock = function_client, grant, store_url, clock
+        self._lately: dict[str, PushedTasks] = {}
+        """By the name of the round."""
 
     def push(self, name: str, rule: SpiderTasks, between: Callable[[], object]) -> int:
         """Push the tasks of a round, each once by the round's `name`; how many were new. `between` is called between two batches.
@@ -36,12 +59,32 @@ class RoundTasks:
         def key_of(task: bytes) -> str:
             return f"{name}:{blake2b(task, digest_size=16).hexdigest()}"
 
+        self._lately[name] = PushedTasks(rule, self._run(rule), self._clock() + LATELY)
         producer = Producer(self._function_client, rule.key, unique=KNOWN, key_of=key_of)
         new = 0
         for batch in batches(map(encoded, self._rows(rule))):
             new += producer.push(batch).new
             between()
         return new
+
+    def push_lost(self, between: Callable[[], object]) -> None:
+        """Push again what was pushed lately to servers that were replaced since: in a cluster, the node that has the tasks may have lost
+        its last second, and the one that has the round may not."""
+        for name, (rule, run, until) in list(self._lately.items()):
+            if self._run(rule) != run:
+                if lost := self.push(name, rule, between):
+                    logger.warning(
+                        "The server of %s was restarted or replaced, and has lost %d tasks of a round: pushed again.",
+                        rule.key, lost,
+                    )  # fmt: skip
+            elif self._clock() >= until:
+                del self._lately[name]
+
+    def _run(self, rule: SpiderTasks) -> str:
+        try:
+            return run_of(self._function_client.connection, rule.key)
+        except PermissionDenied:
+            return ""
 
     def check(self, rule: SpiderTasks, between: Callable[[], object]) -> None:
         """SiteError or StoreError if the tasks cannot be read."""

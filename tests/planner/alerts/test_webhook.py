@@ -9,7 +9,7 @@ import pytest
 from tests.support.site import Reply, Site
 
 from gossamer.planner.alerts.message import FORMS, AlertMessage, ListedAlert, as_data, from_data
-from gossamer.planner.alerts.outbox import KEPT, kept
+from gossamer.planner.alerts.outbox import KEPT, kept, next_message
 from gossamer.planner.alerts.webhook import Webhook, WebhookPost
 from gossamer.settings import load
 
@@ -117,3 +117,13 @@ def test_messages_that_wait_for_too_long_or_are_too_many_are_dropped(caplog: pyt
     many = [MESSAGE._replace(id=f"{n}") for n in range(KEPT + 2)]
     assert [one.id for one in kept(many, MESSAGE.at)] == [one.id for one in many[2:]]
     assert [record.levelname for record in caplog.records] == ["ERROR"] * 3
+
+
+def test_a_message_that_fails_keeps_none_of_another_rule_waiting_and_comes_before_the_next_of_its_own() -> None:
+    failed = MESSAGE._replace(id="failed", tries=3)
+    over, other = MESSAGE._replace(id="over"), MESSAGE._replace(id="other", rule="stuck")
+    sent = MESSAGE._replace(id="sent", rule="worker_lost", state="delivered")
+    assert next_message([sent, failed, over, other]) is other
+    assert next_message([sent, failed, over, other._replace(tries=3)]) is failed
+    assert next_message([sent, failed, over]) is failed
+    assert next_message([sent]) is None

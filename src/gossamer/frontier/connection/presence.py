@@ -21,7 +21,7 @@ def presence(connection: Connection, crawl: str) -> str:
     whoever else uses the connection may have opened another."""
     key = keys.meta(crawl)
     try:
-        return f"{_run(connection, key)}:{int(connection.execute('CLIENT', 'ID', key=key))}"
+        return f"{run_of(connection, key)}:{int(connection.execute('CLIENT', 'ID', key=key))}"
     except PermissionDenied:
         return ""
 
@@ -31,7 +31,7 @@ def closed(connection: Connection, crawl: str, present: str, silent: float) -> b
     `timeout` closes those of a process that is only stopped, too. Also False where this cannot be known."""
     run, _, number = present.partition(":")
     key = keys.meta(crawl)
-    if not number.isdigit() or run != _run(connection, key):
+    if not number.isdigit() or run != run_of(connection, key):
         return False
     try:
         if connection.execute("CLIENT", "LIST", "ID", number, key=key).strip():
@@ -51,6 +51,7 @@ def _timeout(connection: Connection, key: str) -> float:
         return 0.0  # managed servers do not know the command
 
 
-def _run(connection: Connection, key: str) -> str:
+def run_of(connection: Connection, key: str) -> str:
+    """The identity of the server process that has a key; "" if it does not tell."""
     found = _RUN.search(connection.execute("INFO", "server", key=key))
     return found[1].decode() if found else ""

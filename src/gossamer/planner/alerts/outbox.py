@@ -1,4 +1,5 @@
-"""Messages on their way to the webhook: the oldest first, one at a time, again after a while where that fails."""
+"""Messages on their way to the webhook: one at a time, again after a while where that fails. One that fails keeps none about other rules
+waiting."""
 
 from __future__ import annotations
 
@@ -35,6 +36,16 @@ def kept(messages: Sequence[AlertMessage], now: float) -> list[AlertMessage]:
     return found[-KEPT:]
 
 
+def next_message(messages: Sequence[AlertMessage]) -> AlertMessage | None:
+    """The message to send next: of each rule the oldest that waits, since the next may say that it is over; and of these the one that
+    has failed least, since it may be the message itself that the receiver cannot take."""
+    first: dict[str, AlertMessage] = {}
+    for message in messages:
+        if message.state == "waiting":
+            first.setdefault(message.rule, message)
+    return min(first.values(), key=lambda message: message.tries, default=None)
+
+
 class MessageOutbox:
     """Delivers what waits in the book. `clock` is this machine's own: it only says when to try again."""
 
@@ -47,7 +58,7 @@ class MessageOutbox:
         """Begin the next delivery, if none is under way and there is something to deliver."""
         if self._webhook is None or self._post is not None or self._clock() < self._again:
             return
-        message = next((one for one in self._book.messages if one.state == "waiting"), None)
+        message = next_message(self._book.messages)
         if message is not None:
             self._post = WebhookPost(self._webhook, message, self._crawl, leads)
             self._post.start()
