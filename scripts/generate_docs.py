@@ -200,15 +200,28 @@ def _sentences(text: str | None) -> str:
     return rest[:1].lower() + rest[1:]
 
 
+COMMON_OPTIONS = {
+    "`--url` `URL`": "Where the frontier lives, instead of GOSSAMER_URL.",
+    "`--crawl` `NAME`": "Which crawl, instead of GOSSAMER_CRAWL.",
+    "`--json`": "Write JSON to standard output instead of a table.",
+}
+"""What most commands take: explained once, named in the usage line of each."""
+
+
 def command_line_page() -> str:
     intro = (
-        "`gossamer <noun> <verb>`. Every read takes `--json`. What goes wrong is one line on standard error that begins "
-        "with `error:`; `GOSSAMER_TRACEBACK=1` adds where it was raised. Off a terminal, tables are lines with tabs "
-        "between the cells."
+        "`gossamer <noun> <verb>`. An error is one line on standard error that begins with `error:`; "
+        "`GOSSAMER_TRACEBACK=1` adds where it was raised. On a terminal, tables are aligned; elsewhere, tabs separate "
+        "their cells. The same text: `gossamer <noun> <verb> --help`."
     )
     codes = [(str(code), meaning) for code, meaning in exit_codes.EXIT_CODES.items()]
     sections = [_command_section(path, command) for path, command in commands()]
-    return page("Command line", intro, *sections, "## Exit codes", table(("code", "meaning"), codes))
+    common = (
+        "## Common options",
+        "Most commands take these; the usage of each names them.",
+        table(("option", "meaning"), [*COMMON_OPTIONS.items()]),
+    )
+    return page("Command line", intro, *common, *sections, "## Exit codes", table(("code", "meaning"), codes))
 
 
 def commands() -> Iterator[tuple[str, Any]]:
@@ -227,11 +240,14 @@ def _below(path: str, command: Any) -> Iterator[tuple[str, Any]]:
 
 def _command_section(path: str, command: Any) -> str:
     arguments = [p for p in command.params if p.param_type_name == "argument"]
-    usage = " ".join([path, "[OPTIONS]", *(_argument_name(p) for p in arguments)])
-    parts = [f"## `{path}`", inspect.cleandoc(command.help or ""), f"```\n{usage}\n```"]
     rows = [
         (_parameter_name(p), inspect.cleandoc(p.help or "")) for p in command.params if not getattr(p, "hidden", False)
     ]
+    common = [f"[{name.replace('`', '')}]" for name, meaning in rows if COMMON_OPTIONS.get(name) == meaning]
+    rows = [(name, meaning) for name, meaning in rows if COMMON_OPTIONS.get(name) != meaning]
+    options = ["[OPTIONS]"] if len(rows) > len(arguments) else []
+    usage = " ".join([path, *common, *options, *(_argument_name(p) for p in arguments)])
+    parts = [f"## `{path}`", inspect.cleandoc(command.help or ""), f"```\n{usage}\n```"]
     if rows:
         parts.append(table(("option", "meaning"), rows))
     return "\n\n".join(parts)

@@ -15,13 +15,13 @@ INTERRUPTED = 130
 PIPE_CLOSED = 141
 
 EXIT_CODES: Mapping[int, str] = {
-    OK: "The command did what it was asked.",
-    FAILED: "The command ran and found a failure, which it named; or it was refused at its own question.",
+    OK: "The command succeeded.",
+    FAILED: "The command ran and reported a failure; or you answered no when it asked.",
     MISUSED: "The command line, a setting or a value given by the caller cannot be used. Nothing was changed.",
     FRONTIER: "The frontier or its server could not be reached, or refused the call. Trying again may help.",
-    LACKING: "The crawl came to its end, but a feed lacks items; the worker's log says which, why, and where they are.",
-    UNFINISHED: "A worker ended since nothing was left, but its server was replaced or set back meanwhile. Start one again; `gossamer crawl` does.",
-    BUG: "An error that Gossamer did not foresee. Please report it with the output under GOSSAMER_TRACEBACK=1.",
+    LACKING: "The crawl ended, but a feed lacks items; the worker's log says which, why, and where they are.",
+    UNFINISHED: "A worker ended because nothing was left, but its server was replaced or lost data meanwhile. Start another worker; `gossamer crawl` does.",
+    BUG: "An unexpected error. Please report it with the output under GOSSAMER_TRACEBACK=1.",
     INTERRUPTED: "Interrupted by Ctrl-C.",
     PIPE_CLOSED: "The reader of the output stopped reading.",
 }

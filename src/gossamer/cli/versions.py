@@ -37,7 +37,7 @@ def add_version_commands(app: options.Noun, kind: str, files_of: Callable[[Valke
     @app.command()
     def show(
         name: Name,
-        version: Annotated[int | None, option("--version", "N", "Another version than the present.", min=1)] = None,
+        version: Annotated[int | None, option("--version", "N", "Another version than the newest.", min=1)] = None,
         json: options.Json = False,
         where: options.Where = options.HERE,
     ) -> None:
@@ -85,7 +85,7 @@ def add_version_commands(app: options.Noun, kind: str, files_of: Callable[[Valke
     @app.command()
     def rollback(
         name: Name,
-        version: Annotated[int, argument("VERSION", "The version that is to count again.", min=1)],
+        version: Annotated[int, argument("VERSION", "The version to restore.", min=1)],
         note: Note = "",
         who: Who = None,
         json: options.Json = False,

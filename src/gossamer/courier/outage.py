@@ -28,7 +28,7 @@ def pause(longest: float = PAUSE) -> float:
 
 
 class Outage:
-    """Whether the frontier is away, and when to try again. True while it is."""
+    """Whether the frontier is unreachable, and when to try again. True while it is."""
 
     def __init__(self) -> None:
         self._longest = self._since = 0.0

@@ -66,7 +66,7 @@ def family(name: str, kind: str, text: str, samples: Iterable[tuple[str, dict[st
 
 
 def unreachable(crawl: str, seconds: float) -> list[Family]:
-    """The page while the frontier is away."""
+    """The page while the frontier is unreachable."""
     page = MetricsPage(crawl)
     _about(page, 0, seconds)
     return list(page.families())

@@ -99,7 +99,7 @@ def _row(group: PlannedGroup, state: GroupState | None, now: float) -> PlannedRo
     if state is None:
         new = "no worker has served it yet"
         if group.kind == "site":
-            new += f", or its group was dropped: `gossamer round new {group.group}` begins it anew"
+            new += f", or its group was dropped: `gossamer round new {group.group}` starts it again"
         word, why = ("paused", group.off) if group.off else ("new", new)
         return PlannedRound(group.group, group.kind, group.file, word, 0, None, None, None, why, False, group.off, 0, 0)
     action, at, why = next_decision(group, state, now)

@@ -58,7 +58,7 @@ class Writer:
     """Writes through `store`, which is the writer's alone from now on, in a thread of its own.
 
     A transaction takes up to `rows` rows. It waits for as many callers as the last one had, but no longer than `seconds`: a lone caller
-    never waits. While the database is away the writer keeps what it has and tries again, for as long as it takes.
+    never waits. While the database is unavailable the writer keeps what it has and tries again, for as long as it takes.
     """
 
     def __init__(self, store: Store, *, rows: int = 500, seconds: float = 0.05) -> None:
@@ -94,7 +94,7 @@ class Writer:
         return self._transactions
 
     async def prepare(self, tables: Iterable[Table]) -> None:
-        """As Store.prepare, between two transactions. Raises StoreAway at once when the database is away."""
+        """As Store.prepare, between two transactions. Raises StoreAway at once when the database is unavailable."""
         listed = list(tables)
         await self._ask(_WriteJob(call=lambda: self._store.prepare(listed)))
 

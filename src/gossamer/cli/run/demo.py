@@ -43,9 +43,9 @@ def demo(
     """Crawl a small forum with a real fleet, start to end.
 
     Nothing to set up, nothing left behind. Starts a server of its own, a small forum with several hosts that throttles,
-    redirects, breaks and loses some of its pages, and Scrapy workers that crawl it together. Halfway one of them is killed
-    with -9 and another takes its place. At the end the forum's access log and the items are compared with what the
-    forum has: every page came, every item exactly once. Exit code 1 if not.
+    redirects, breaks and loses some of its pages, and Scrapy workers that crawl it together. Halfway one of them is
+    killed with kill -9 and another takes its place. At the end the forum's access log and the items are compared with
+    what the forum has: every page fetched, every item exactly once. Exit code 1 if not.
     """
     # As Ctrl-C: what was started is stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

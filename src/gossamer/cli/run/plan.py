@@ -55,10 +55,10 @@ def plan(
 
     Start as many as you like, on any machine: one leads and the others wait; when it ends or dies, another takes over within
     seconds. While one leads, workers leave rounds to it. Without a planner, workers begin rounds themselves, by the same rules.
-    Site files that are pushed meanwhile count at once. Logs go to standard error; Ctrl-C or SIGTERM ends it cleanly.
+    Site files that are pushed meanwhile apply at once. Logs go to standard error; Ctrl-C or SIGTERM ends it cleanly.
 
-    --dry-run runs the same rules on a simulated clock, from the present state. Rounds are taken to last as long as the last
-    ones of their site. Its last column has the arguments and tasks of spiders' rounds.
+    --dry-run runs the same rules on a simulated clock, from the present state. It assumes that rounds last as long
+    as the last ones of their site. Its last column has the arguments and tasks of spiders' rounds.
     """
     if dry_run:
         _foretell(where, hours, json)

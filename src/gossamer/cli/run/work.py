@@ -42,7 +42,7 @@ def work(
     given: spider.Given = None,
     overwrite: spider.Overwrite = None,
     added: spider.Output = None,
-    forever: Annotated[bool, flag("--forever", "Go on when nothing is left, for what may come.")] = False,
+    forever: Annotated[bool, flag("--forever", "Keep running when nothing is left, and wait for more.")] = False,
     drained: Annotated[bool, flag("--drained", "Sites: end when nothing is left, and begin no round.")] = False,
     repeat: Annotated[bool, flag("--repeat", "Sites: begin rounds when they are due (the default).")] = False,
     project: spider.Project = None,
@@ -70,7 +70,7 @@ def work(
     whether or not the project's settings have it. Without: a worker that serves the crawl's sites, those that it has now
     and those that are pushed later, and begins their rounds when they are due; pages of sites with `engine: scrapy` come
     through the Scrapy project here. Start as many as you like, on as many machines; `gossamer crawl` starts several on this
-    one. Logs go to standard error. Ctrl-C or SIGTERM ends it cleanly, the second one at once: then its pages go to
+    one. Logs go to standard error. Ctrl-C or SIGTERM ends it cleanly, a second one at once: then its pages go to
     others. A spider gets the arguments that a spider file of the crawl has for it (`gossamer spider push`), unless -a gives
     others.
     """

@@ -16,7 +16,7 @@ def doctor(json: options.Json = False, where: options.Where = options.HERE) -> N
     """Check settings, connection and server one by one.
 
     Each problem is shown with its remedy. A tick means that all is well, ! that it works but deserves attention, a
-    cross that a guarantee of the frontier does not hold: then the exit code is 1. Changes nothing and makes no crawl.
+    cross that a guarantee of the frontier does not hold: then the exit code is 1. Changes nothing and creates no crawl.
     The embedded server is started if it does not run but has data.
     """
     checks = list(examine(where.settings()))

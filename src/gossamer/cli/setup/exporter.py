@@ -25,8 +25,8 @@ def exporter(
     """Serve the crawl's metrics to Prometheus.
 
     Each scrape asks the frontier once, at a cost that does not grow with what is queued; scrapes within two seconds
-    share an answer. While the frontier is away the page says gossamer_up 0. Keeps nothing itself: start as many as
-    you like, stop them at any time with Ctrl-C or SIGTERM.
+    share an answer. While the frontier is unreachable, the page says gossamer_up 0. It stores nothing: start as many
+    as you like, stop them at any time with Ctrl-C or SIGTERM.
     """
     settings = where.settings()
     logging.basicConfig(format="%(message)s", level=logging.WARNING)

@@ -37,7 +37,7 @@ def init(
 
     With it a Dockerfile, Compose and Swarm files, a GitLab pipeline, and Prometheus and Grafana with alerts and a
     dashboard. Where there is a Scrapy project already, only those files are written, for it. What exists is kept, and
-    what is missing is written; --force overwrites. Passwords are made up and written to .env, which no repository and no image gets.
+    what is missing is written; --force overwrites. Passwords are generated and written to .env, which git and Docker ignore.
     """
     existing = _project_of(directory / CONFIG)
     if existing and not spider:

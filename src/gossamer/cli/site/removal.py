@@ -31,10 +31,10 @@ def remove(
     json: options.Json = False,
     where: options.Where = options.HERE,
 ) -> None:
-    """Take a site file out of the crawl.
+    """Remove a site file from the crawl.
 
-    Its sites are not served any more. What is queued stays and waits for the file to be pushed again. With --drain it
-    is finished first: no round begins any more, and the file is removed when nothing is left; workers have to run
+    Its sites are no longer served. What is queued stays and waits for the file to be pushed again. With --drain it
+    is finished first: no further round begins, and the file is removed when nothing is left; workers have to run
     meanwhile. If this is interrupted, its sites stay as they are and begin no rounds until you give the command again
     or push the file. With --drop, what is queued is deleted in small steps, with dead letters, items, counters,
     memories and rounds; if this is interrupted, call it again to finish. `gossamer site rollback` brings the file back

@@ -130,7 +130,7 @@ add_version_commands(app, KIND, Registry)
 @app.command()
 def dump(
     folder: Annotated[Path, argument("DIR", "Where to; made if it is missing.")],
-    force: Annotated[bool, flag("--force", "Write over files that differ.")] = False,
+    force: Annotated[bool, flag("--force", "Overwrite files that differ.")] = False,
     json: options.Json = False,
     where: options.Where = options.HERE,
 ) -> None:
@@ -160,7 +160,7 @@ def restore(
 def pause(name: Name, reason: options.Reason = "paused", where: options.Where = options.HERE) -> None:
     """Lease nothing from a site, or from all sites of a file.
 
-    Work in progress and adding go on. The pause lasts until `gossamer site resume`, over restarts too.
+    Work in progress and adding continue. The pause lasts until `gossamer site resume`, over restarts too.
     """
     with where.find() as frontier:
         for site in Registry(frontier).pause(name, reason or "paused"):

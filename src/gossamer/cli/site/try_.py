@@ -38,7 +38,7 @@ def try_(
         str, option("--pass", "JSON", "What the page inherits from its parent, as a JSON object.")
     ] = "",
     save: Annotated[str, option("--save", "CASE", "Keep page and result beside the site file, as a test case.")] = "",
-    force: Annotated[bool, flag("--force", "Write over a case of that name.")] = False,
+    force: Annotated[bool, flag("--force", "Overwrite a case of that name.")] = False,
     param: params.Given = None,
     json: options.Json = False,
     where: options.Where = options.HERE,

@@ -45,7 +45,7 @@ def feed(
     ] = "",
     condition: Annotated[str, option("--where", "SQL", "Only rows that meet this condition.")] = "",
     prepare: Annotated[bool, flag("--prepare", "Add the columns for the state, and an index, where missing.")] = False,
-    retry_failed: Annotated[bool, flag("--retry-failed", "Give out again what failed before.")] = False,
+    retry_failed: Annotated[bool, flag("--retry-failed", "Feed failed rows again.")] = False,
     max_waiting: Annotated[
         int, option("--max-waiting", "N", "Let no more than N tasks wait in the key.", min=1)
     ] = 1000,
@@ -53,16 +53,16 @@ def feed(
         int, option("--max-open", "N", "Let no more than N rows wait or run at a time.", min=1)
     ] = 10_000,
     tries: Annotated[
-        int, option("--tries", "N", "How often a row is given out before it counts as failed if it gets lost.", min=1)
+        int, option("--tries", "N", "How often a lost row is fed before it counts as failed.", min=1)
     ] = 5,
-    forever: Annotated[bool, flag("--forever", "Go on when all rows are done: others may come.")] = False,
+    forever: Annotated[bool, flag("--forever", "Keep running when all rows are done, and wait for new ones.")] = False,
     json: options.Json = False,
     where: options.Where = options.HERE,
 ) -> None:
     """Feed the rows of a SQL table as tasks, and write their state back.
 
-    The primary key prevents repeats: a row is waiting, running, then done or failed; what gets lost is given out again.
-    Ends when all rows are done or failed; the exit code is 1 if some failed or have a state of their own. Start it again after Ctrl-C or a crash: it goes on where it was.
+    The primary key prevents repeats: a row is waiting, running, then done or failed; a lost task is fed again. Ends
+    when all rows are done or failed; the exit code is 1 if some failed or have a state of their own. Start it again after Ctrl-C or a crash: it continues where it stopped.
     """
     url, _, name = table.rpartition("#")
     url = url or where.settings()["GOSSAMER_STORE_URL"]

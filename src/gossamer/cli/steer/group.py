@@ -45,7 +45,7 @@ def list_(json: options.Json = False, where: options.Where = options.HERE) -> No
 def pause(group: Name, reason: options.Reason = "paused", where: options.Where = options.HERE) -> None:
     """Lease nothing from a group.
 
-    Work in progress and adding go on. The pause lasts until `gossamer group resume`, over restarts too.
+    Work in progress and adding continue. The pause lasts until `gossamer group resume`, over restarts too.
     """
     with where.find() as frontier:
         frontier.pause(group=group, reason=reason)
@@ -57,7 +57,7 @@ def pause(group: Name, reason: options.Reason = "paused", where: options.Where =
 def resume(group: Name, where: options.Where = options.HERE) -> None:
     """Undo a pause of a group.
 
-    A group that holds itself back because it is full (items_full, dead_full, pages_full) goes on when there is room.
+    A group that is held because it is full (items_full, dead_full, pages_full) continues when there is room.
     """
     with where.find() as frontier:
         frontier.resume(group=group)

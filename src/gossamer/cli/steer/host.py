@@ -78,8 +78,8 @@ def slow(
 ) -> None:
     """Give a host a delay or a concurrency of its own.
 
-    What is not named stays as it is for this host. It counts for the whole fleet from now on. A delay goes before the one
-    that robots.txt asks for, also if it is shorter. --default forgets what robots.txt asked for, until a worker that
+    What is not named stays as it is for this host. It applies to the whole fleet at once. A delay overrides the
+    one that robots.txt asks for, even if it is shorter. --default forgets what robots.txt asked for, until a worker that
     obeys it reads the file again.
     """
     changes: dict[str, Any] = {"delay": delay, "concurrency": concurrency}

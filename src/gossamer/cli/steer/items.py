@@ -33,7 +33,7 @@ Row = tuple[str, int, bytes]
 def tail(
     group: Name,
     count: Annotated[int, option("-n --lines", "N", "How many of the last ones.", min=0)] = 10,
-    follow: Annotated[bool, flag("-f --follow", "Go on with those that come, until Ctrl-C.")] = False,
+    follow: Annotated[bool, flag("-f --follow", "Follow new items until Ctrl-C.")] = False,
     json: Annotated[bool, flag("--json", "With partition and position around each item.")] = False,
     where: options.Where = options.HERE,
 ) -> None:
@@ -57,7 +57,7 @@ def export(
     file: Annotated[Path, argument("FILE", "Where to write; it may have items of earlier exports.")],
     form: Annotated[Format | None, option("--format", "", "How to write. [default: as the name of FILE ends]")] = None,
     consumer: Annotated[
-        str, option("--consumer", "NAME", "Who has kept the items then; each has all of them.")
+        str, option("--consumer", "NAME", "Who reads the items; each consumer gets all of them.")
     ] = "export",
     fields: Annotated[str, option("--fields", "A,B", "CSV and Parquet: only these columns, in this order.")] = "",
     look: Annotated[int, option("--look", "N", "CSV: the first items, which set the columns; 0: all.", min=0)] = LOOK,
@@ -68,7 +68,7 @@ def export(
 
     Begins where this consumer stopped and ends where the items do. JSON lines and CSV are added to FILE, Parquet is
     rewritten with the items it had. Killed at any moment and called again with the same file, every item is in it once.
-    Items that all consumers have kept are trimmed, which lets a group go on that was paused as items_full.
+    Items that all consumers have kept are trimmed, which resumes a group that was paused as items_full.
     """
     found = form or SUFFIXES.get(file.suffix.lower())
     if found is None:
@@ -100,9 +100,9 @@ def export(
 
 @app.command()
 def consumers(group: Name, json: options.Json = False, where: options.Where = options.HERE) -> None:
-    """List who reads a group's items, and up to where each has kept them.
+    """List who reads a group's items, and how far each has read.
 
-    What one of them has not kept is not trimmed, and a group with too many of those pauses as items_full.
+    Items that a consumer has not read are kept, and a group with too many of them pauses as items_full.
     """
     with where.find() as frontier:
         [counts] = counts_of(frontier, group).groups

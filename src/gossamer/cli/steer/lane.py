@@ -58,7 +58,7 @@ def list_(group: options.Group = "", json: options.Json = False, where: options.
 def pause(lane: Name, reason: options.Reason = "paused", where: options.Where = options.HERE) -> None:
     """Lease nothing from a lane.
 
-    Work in progress and adding go on. The pause lasts until `gossamer lane resume`, over restarts too.
+    Work in progress and adding continue. The pause lasts until `gossamer lane resume`, over restarts too.
     """
     with where.find() as frontier:
         frontier.pause(lane=lane, reason=reason)

@@ -89,7 +89,7 @@ def why(
     json: options.Json = False,
     where: options.Where = options.HERE,
 ) -> None:
-    """Say why a page was fetched or was not, and what it waits for.
+    """Explain why a page was fetched or not, and what it waits for.
 
     Looks at everything that may keep a page from being fetched: whether anything led to it, what became of it, whether
     it became a dead letter, and whether its site, its layer or its host is paused, blocked or not served by any worker.
@@ -124,8 +124,8 @@ def fetch(
     """Fetch a page now, whether it was seen or not, ahead of what is queued in its layer.
 
     A worker that serves the site fetches it with its next call, politely as always, and reads and stores it as any page of the layer. The
-    request is the one of its page record or dead letter, if there is one. Says what keeps it waiting, if anything does. A page
-    of a Scrapy spider needs a record: by its URL alone nobody knows its callback.
+    request is the one of its page record or dead letter, if there is one. Says what keeps it waiting, if anything does. A
+    page of a Scrapy spider needs a record, because its URL alone does not name its callback.
     """
     with where.find() as frontier:
         places = _places(frontier, page_url, site)

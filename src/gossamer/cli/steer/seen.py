@@ -53,7 +53,7 @@ def forget(
 ) -> None:
     """Make pages new again.
 
-    They are queued when they are met again. In a Scrapy project, a URL is known as its spiders know it: by
+    They are queued when they are found again. In a Scrapy project, a URL is known as its spiders know it: by
     REQUEST_FINGERPRINTER_CLASS, of the project or of the spider that the group is called after, and in a project on scrapy-redis
     by its DUPEFILTER_CLASS. Elsewhere it is known by Scrapy's own fingerprint. What else a fingerprinter looks at (meta,
     headers) cannot be named here: give the fingerprint that `gossamer dead` shows. All lanes of the group with the same

@@ -97,7 +97,7 @@ def remove(
     json: options.Json = False,
     where: options.Where = options.HERE,
 ) -> None:
-    """Take schedules of spiders out of the crawl. A round that runs goes on."""
+    """Remove schedules of spiders from the crawl. A running round continues."""
     with where.find() as frontier:
         file = SpiderFiles(frontier).remove(name, who=where.who(who), note=note)
         where.log(frontier, "remove", f"spider {file}", note, who)

@@ -61,7 +61,7 @@ def push(
         str, option("--unique-for", "TIME", "As --unique, and none that was pushed less than TIME ago: 10m, 7d.")
     ] = "",
     unique_by: Annotated[
-        str, option("--key", "NAME", "What tells unique tasks apart: url, meta.id … [default: the whole task]")
+        str, option("--key", "NAME", "What identifies a unique task: url, meta.id … [default: the whole task]")
     ] = "",
     raw: Annotated[bool, flag("--raw", "Push without a check, for a spider with its own form of tasks.")] = False,
     json: options.Json = False,
@@ -69,8 +69,8 @@ def push(
 ) -> None:
     """Push tasks to a key that feeds a spider or a site.
 
-    Tasks are looked at first: a file with a line that cannot be used is refused as a whole, a stream from that line on.
-    Blank lines are left out. The key need not exist, nor the crawl.
+    Tasks are checked first: a file with a bad line is rejected as a whole, a stream from that line on. Blank lines
+    are skipped. The key need not exist, nor the crawl.
     """
     if bool(data) == bool(file):
         raise typer.BadParameter("give DATA, or --file with a file name or -")

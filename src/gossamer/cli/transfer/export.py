@@ -27,7 +27,7 @@ def export(
 ) -> None:
     """Write all that a crawl holds to a file of JSON lines.
 
-    Its workers go on meanwhile. Whatever is queued, delayed, leased or failed is in the file at least once; what
+    Workers may run meanwhile. Whatever is queued, delayed, leased or failed is in the file at least once; what
     moved while it was read may be there twice. The file appears under its name when it is complete, readable by you
     alone. Without --secrets, a request that has some is written without them and marked; `gossamer import` stops there
     unless --without-secrets is given; cookies that workers share are left out, and both commands say how many. Site files and items are written as they are.

@@ -53,7 +53,7 @@ def import_(
         bool,
         flag(
             "--again",
-            "Import though another export of the same crawl is there: its items, counts and dead letters are doubled.",
+            "Import even if another export of the same crawl was imported: its items, counts and dead letters are doubled.",
         ),
     ] = False,
     json: options.Json = False,
@@ -61,9 +61,9 @@ def import_(
 ) -> None:
     """Restore a crawl from a file of JSON lines; the word `file` may be left out.
 
-    On any server and with any number of partitions. A crawl that does not exist is made, by the name in the file unless
-    another is given. If it is interrupted, run it again: what was restored is not restored again. Another export of a
-    crawl that is already there is refused, unless --again is given.
+    On any server and with any number of partitions. A crawl that does not exist is created, with the name in the
+    file unless you give another. If it is interrupted, run it again: what was restored is not restored again. Another export of
+    a crawl that exists here is rejected, unless --again is given.
     """
     with open_input(file) as (stream, size, called):
         source = SnapshotFile(called, stream)

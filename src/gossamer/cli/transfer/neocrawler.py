@@ -34,7 +34,7 @@ def neocrawler(
         bool, flag("--state", "Move what the instance knows of its URLs into the crawl, whose site files are pushed.")
     ] = False,
     folder: Annotated[Path, option("-o --output", "DIR", "Where the site files go; made if it is missing.")] = Path(),
-    force: Annotated[bool, flag("--force", "Write over files that are there.")] = False,
+    force: Annotated[bool, flag("--force", "Overwrite existing files.")] = False,
     dry_run: Annotated[bool, flag("--dry-run", "Only report what has no counterpart; change nothing.")] = False,
     again: Annotated[
         bool, flag("--again", "With --state: also if the crawl has another state of this instance already.")

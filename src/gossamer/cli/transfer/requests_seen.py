@@ -23,7 +23,7 @@ def requests_seen(
     json: options.Json = False,
     where: options.Where = options.HERE,
 ) -> None:
-    """Teach a spider's seen filter what a JOBDIR has seen.
+    """Load what a JOBDIR has seen into a spider's seen filter.
 
     For plain Scrapy with a DUPEFILTER_CLASS of gossamer.scrapy.dupefilter. The file is only read, and may be read
     again: what is known stays known. Sizes and windows come from the settings GOSSAMER_SEEN_… of the spider.

@@ -75,12 +75,12 @@ def scrapy_redis(
 
     Queued requests, the dupefilter and, from another server, the seeds. Stop the old workers first. A request is
     removed from its key once it is safely in the crawl. If the move is interrupted, run it again: nothing is moved
-    twice. What cannot be read becomes a dead letter. The spider must then tell requests apart as scrapy-redis does:
-    with the scheduler of gossamer.scrapy_redis it does, else set REQUEST_FINGERPRINTER_CLASS to
+    twice. What cannot be read becomes a dead letter. The spider must then fingerprint requests as scrapy-redis does:
+    with the scheduler of gossamer.scrapy_redis it does, otherwise set REQUEST_FINGERPRINTER_CLASS to
     gossamer.scrapy_redis.dupefilter.DigestFingerprinter. A spider that has no keys on the server is an error, with the
     names of those that have. Exit code 1 if something was not moved. In the project's directory, --dry-run also reports
-    what its workers would refuse afterwards: objects that they do not make, and callbacks that the spider does not
-    have; exit code 1 then, too.
+    what its workers would reject afterwards: objects that they do not create, and callbacks that the spider does not
+    have; then the exit code is 1, too.
     """
     # Imported here: Scrapy and the driver would slow down `gossamer import FILE`.
     from gossamer.scrapy_redis import connection

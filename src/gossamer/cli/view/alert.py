@@ -123,8 +123,8 @@ def check(file: RuleFile, json: options.Json = False) -> None:
 def push(file: RuleFile, note: Note = "", json: options.Json = False, where: options.Where = options.HERE) -> None:
     """Check a file of alert rules and keep it in the crawl, for all planners.
 
-    It takes the place of the one before. What it does not name is as by default (`alert rules`); the planner that leads uses it in its next
-    cycle.
+    It replaces the last one. Rules that it does not name keep their defaults (`alert rules`). The leading planner
+    uses it in its next cycle.
     """
     text, found = load_bytes(file.read_bytes(), str(file))
     with ValkeyFrontier.open(where.settings()) as frontier:
@@ -138,7 +138,7 @@ def push(file: RuleFile, note: Note = "", json: options.Json = False, where: opt
 
 @app.command()
 def remove(note: Note = "", json: options.Json = False, where: options.Where = options.HERE) -> None:
-    """Take the pushed rules out of the crawl: the default ones count again, where the planner has a webhook."""
+    """Remove the pushed rules from the crawl: the default ones apply again, if the planner has a webhook."""
     with where.find() as frontier:
         if RULES not in [info.name for info in frontier.documents(ALERT) if not info.deleted]:
             raise UnknownDocument(
@@ -153,7 +153,7 @@ def remove(note: Note = "", json: options.Json = False, where: options.Where = o
 def send_test(json: options.Json = False, where: options.Where = options.HERE) -> None:
     """Send a test message to the webhook, from here.
 
-    Exit code 1: it could not be delivered. Planners need the same GOSSAMER_ALERT_WEBHOOK, where they run.
+    Exit code 1: it could not be delivered. Set the same GOSSAMER_ALERT_WEBHOOK where planners run.
     """
     settings = where.settings()
     webhook = Webhook.of(settings)

@@ -138,7 +138,7 @@ def stuck(
     json: options.Json = False,
     where: options.Where = options.HERE,
 ) -> None:
-    """Show what waits and does not go on by itself, and why.
+    """Show what waits and will not continue by itself, and why.
 
     Sites and spiders with something left that are paused, full or served by no worker; pages that failed and wait for
     another try, a minute or longer; leases of workers that fell silent; hosts that are blocked. Exits with 1 if there is anything.

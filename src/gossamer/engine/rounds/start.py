@@ -53,7 +53,7 @@ class RoundStart:
                 logger.info("Round %d of %s begins: %s seeds.", number, site.name, f"{site.compiled.seed_count():,}")
                 await self._seed(site, number)
                 if not await calls.patiently(Frontier.started, site.name, calls.token):
-                    logger.warning("The start of %s was given away to another worker.", site.name)
+                    logger.warning("The start of %s was given to another worker.", site.name)
             except Exception as error:
                 # What was added counts; that the rest is missing must not be missed.
                 logger.error("The start of %s failed: %s", site.name, error)

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 AWAY = (StoreAway, FrontierUnavailable, MemoryLimitReached, GroupDropping)
 """Failures that pass by themselves: the site is served afterwards."""
 AGAIN = 3.0
-"""Seconds between two attempts to serve sites whose database is away."""
+"""Seconds between two attempts to serve sites whose database is unavailable."""
 
 
 class SiteUpdates:

@@ -38,7 +38,7 @@ def rules_of(text: str, name: str = "the file") -> list[Rule]:
             if not made.get(key):
                 made[key] = value
         if lacking := [key for key in ("domain", "alias") if not made[key]]:
-            raise BadRules(f"{name}: rule {place} has no {' and no '.join(lacking)}; it cannot be told what it is for.")
+            raise BadRules(f"{name}: rule {place} has no {' and no '.join(lacking)}; its purpose is unknown.")
         rules.append(made)
     if not rules:
         raise BadRules(f"{name} holds no rules. A rule is a JSON object with domain, alias and url_pattern.")

@@ -61,7 +61,7 @@ class AlertBook:
                 self._adopt(entries)
                 self.history = CountHistory(entries)
             except UNREADABLE as error:
-                logger.error("What the crawl keeps of alerts cannot be read (%s); it is begun anew.", error)
+                logger.error("What the crawl keeps of alerts cannot be read (%s); starting again without it.", error)
                 self._adopt({NUMBER: entries[NUMBER]} if NUMBER in entries else {})
                 self.history = CountHistory()
 

@@ -292,14 +292,14 @@ class FeedFile:
             closed = before.pop("closed", None)
             if size < before["size"]:
                 logger.warning(
-                    "%s was made shorter by somebody: what it had is not written again, it goes on with what comes.",
+                    "%s was truncated by another program: what it had is not written again, and new items are appended.",
                     self.path,
                 )
                 before["size"], before["first"] = size, None
             else:
                 logger.info("The feed %s goes on: it has items of round %d already.", self.path, before["round"])
                 if not self._overwrite and closed is not None and before["size"] <= closed < size:
-                    logger.warning("%s was added to by somebody: that stays, and new items come after it.", self.path)
+                    logger.warning("%s was appended to by another program: that stays, and new items come after it.", self.path)
                     # Behind an exporter's end it begins once more.
                     before["first"] = before["first"] if closed == before["size"] else None
                     before["size"] = size
@@ -398,7 +398,7 @@ class FeedFile:
             frontier.keep_items(self.group, EXPORT, dict.fromkeys(range(frontier.partitions), ""))
             logger.info(
                 "%s of %s stay on the server for `gossamer items export`.",
-                "Items" if keep_all else "Items of earlier rounds, which nobody has read, and what follows them",
+                "Items" if keep_all else "Items of earlier rounds, which no consumer has read, and what follows them",
                 self.group,
             )
 

@@ -118,8 +118,7 @@ class SsdbKeys:
         # A slice ends at the first member that is missing: a list with a hole would seem to be short.
         if at < (size := int((self._ask("qsize", name) or [b"0"])[0])):
             raise SourceUnreadable(
-                f"SSDB's list {name} has {size:,} members, and only the first {at:,} can be read: it is damaged, or somebody still "
-                "takes from it. Stop the instance, and have SSDB repair the list (qfix)."
+                f"SSDB's list {name} has {size:,} members, and only the first {at:,} can be read: it is damaged, or a process still takes from it. Stop the instance, and have SSDB repair the list (qfix)."
             )
 
     def ranked(self, name: str) -> Iterator[tuple[str, float]]:
