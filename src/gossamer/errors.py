@@ -280,7 +280,7 @@ class StoreError(GossamerError):
     exit_code = 3
 
 
-class StoreAway(StoreError):
+class StoreUnavailable(StoreError):
     """The database cannot be reached or cannot write now. Nothing is lost: what waits is written when it is back."""
 
 

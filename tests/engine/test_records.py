@@ -20,7 +20,7 @@ from gossamer.engine.job import NativeEnd, NativeJob
 from gossamer.engine.sites import ServedSite
 from gossamer.engine.sql_records import SqlRecordSink
 from gossamer.engine.worker import NativeWorker
-from gossamer.errors import StoreAway
+from gossamer.errors import StoreUnavailable
 from gossamer.model.page import PageRequest, Record, Response
 from gossamer.sites.compile import compile_site
 from gossamer.sites.file.load import load_text
@@ -155,7 +155,7 @@ async def test_a_worker_that_begins_while_the_database_is_away_serves_the_others
     crawl.push(STORED.replace("DATABASE", url), "stored")
     crawl.push(PLAIN, "plain")
     # One that is to end by itself and can do nothing else says what is wrong at once, and for whom.
-    with pytest.raises(StoreAway, match=r"127\.0\.0\.1"):
+    with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1"):
         await crawl.run(sites=("stored",))
     async with running(NativeWorker(crawl.settings, NativeJob(stage=None, forever=True))) as work:
         await until(lambda: len(crawl.items("plain")) == PAGES)
@@ -169,7 +169,7 @@ async def test_a_worker_that_begins_while_the_database_is_away_serves_the_others
 async def test_a_worker_that_ends_by_itself_does_not_hide_that_a_site_was_not_served(crawl: Crawl, site: Site) -> None:
     crawl.push(STORED.replace("DATABASE", "postgresql://nobody:x@127.0.0.1:9/none"), "stored")
     crawl.push(PLAIN, "plain")
-    with pytest.raises(StoreAway, match=r"127\.0\.0\.1:9"):
+    with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:9"):
         await crawl.run()
     assert len(crawl.items("plain")) == PAGES
 

@@ -14,7 +14,7 @@ from tests.store.conftest import Sql
 from tests.store.tables import FORUM, POSTS, SHOPS, bodies, post, reply, shop, titles
 from tests.support.servers.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
 
-from gossamer.errors import StoreAway, StoreError, StoreRefused
+from gossamer.errors import StoreError, StoreRefused, StoreUnavailable
 from gossamer.store import Row, Store, Writer
 
 
@@ -134,7 +134,7 @@ async def test_a_database_that_is_away_is_waited_for(server_type: type[DatabaseS
             await until(lambda: writer.away)
             assert "secret" not in writer.away
             assert "\n" not in writer.away
-            with pytest.raises(StoreAway):
+            with pytest.raises(StoreUnavailable):
                 Store.open(server.url())
             assert not any(one.done() for one in waiting)
             server.restart()
@@ -200,7 +200,7 @@ async def test_close_gives_up_on_a_database_that_stays_away() -> None:
         await asyncio.sleep(0)
         await writer.close(0.2)
         ends = await asyncio.gather(*waiting, return_exceptions=True)
-        assert all(isinstance(end, StoreAway) and "closed before" in str(end) for end in ends)
+        assert all(isinstance(end, StoreUnavailable) and "closed before" in str(end) for end in ends)
     assert not any(thread.name == "gossamer-writer" for thread in threading.enumerate())
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from gossamer.engine.sites import ServedLayer, ServedSite
-from gossamer.errors import StoreAway
+from gossamer.errors import StoreUnavailable
 from gossamer.model.page import PageRequest, Record, Response
 
 
@@ -20,7 +20,7 @@ class RecordSink(Protocol):
     def pause(self) -> float:
         """Seconds after which to fetch a page again whose records could not be kept in time."""
 
-    async def prepare_together(self, sites: Iterable[ServedSite]) -> dict[str, StoreAway]:
+    async def prepare_together(self, sites: Iterable[ServedSite]) -> dict[str, StoreUnavailable]:
         """Prepare many sites at once. Returns those whose storage cannot be reached, by name. A site may still need `prepare`."""
 
     async def prepare(self, site: ServedSite) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from gossamer.engine.sites import ServedLayer, ServedSite
-from gossamer.errors import StoreAway, StoreError, StoreRefused
+from gossamer.errors import StoreError, StoreRefused, StoreUnavailable
 from gossamer.model.page import PageRequest, Record, Response
 from gossamer.settings import Settings
 from gossamer.sites.compile import CompiledSite
@@ -51,18 +51,18 @@ class SqlRecordSink:
         self._without_pages: set[str] = set()
         self.rounds: dict[str, int] = {}
 
-    async def prepare_together(self, sites: Iterable[ServedSite]) -> dict[str, StoreAway]:
+    async def prepare_together(self, sites: Iterable[ServedSite]) -> dict[str, StoreUnavailable]:
         """Those of one database in one transaction. A site that fails there is prepared by itself later, and says why."""
         of: dict[str, list[ServedSite]] = {}
         for site in sites:
             if site.compiled.site.store:
                 of.setdefault(store_url(site.compiled, self._settings), []).append(site)
-        away: dict[str, StoreAway] = {}
+        away: dict[str, StoreUnavailable] = {}
 
         async def together(url: str, sites: list[ServedSite]) -> None:
             try:
                 await self._prepare(url, [table for site in sites for table in site.compiled.tables()])
-            except StoreAway as error:
+            except StoreUnavailable as error:
                 away.update((site.name, error) for site in sites)
             except StoreError:
                 return
@@ -121,13 +121,13 @@ class SqlRecordSink:
         try:
             if lists and not await self._keeps_pages(url):
                 lists = {}
-        except StoreAway:
+        except StoreUnavailable:
             return False
         rows = [row for record in records for row in rows_of(layer, record, facts, request, turns, lists)]
         if layer.site.compiled.growing_tables:
             try:
                 rows = await self._growth[url].fitted(rows, layer.site.compiled.growing_tables)
-            except StoreAway:
+            except StoreUnavailable:
                 return False
         limit = asyncio.timeout(self._patience or None)
         waiting = self._waiting[url]
@@ -150,7 +150,7 @@ class SqlRecordSink:
         if url not in self._without_pages:
             try:
                 await in_thread(store.prepare, [PAGES])
-            except StoreAway:
+            except StoreUnavailable:
                 raise
             except StoreError as error:
                 self._without_pages.add(url)

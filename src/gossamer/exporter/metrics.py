@@ -80,7 +80,10 @@ METRICS: tuple[Metric, ...] = (
     Metric("gossamer_items_waiting", GAUGE, "Items that not every consumer has kept yet.", _GROUP),
     Metric("gossamer_dead_letters", GAUGE, "Requests that failed for good and can be replayed.", _GROUP),
     Metric(
-        "gossamer_settlements_lost_total", COUNTER, "Settlements that came after their lease was given to another worker.", _GROUP
+        "gossamer_settlements_lost_total",
+        COUNTER,
+        "Settlements that came after their lease was given to another worker.",
+        _GROUP,
     ),
     Metric("gossamer_items_refused_total", COUNTER, "Items of settlements that came too late.", _GROUP),
     Metric("gossamer_children_refused_total", COUNTER, "Requests of settlements that came too late.", _GROUP),

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gossamer.errors import StoreAway, StoreError, StoreRefused
+from gossamer.errors import StoreError, StoreRefused, StoreUnavailable
 from gossamer.model.table import Column, Row, Table
 from gossamer.store.thread import in_thread
 from gossamer.store.values import kind_of
@@ -58,7 +58,7 @@ class TableGrowth:
             described.append(table._replace(columns=tuple({**new, **own}.values())))
         try:
             await in_thread(self._store.prepare, described)
-        except StoreAway:
+        except StoreUnavailable:
             raise
         except StoreError as error:
             raise StoreRefused(str(error)) from error

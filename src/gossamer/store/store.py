@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from gossamer.closeable import Closeable
-from gossamer.errors import StoreAway, StoreError, StoreRefused, TableMismatch
+from gossamer.errors import StoreError, StoreRefused, StoreUnavailable, TableMismatch
 from gossamer.model.table import PAGES, Row, Table
 from gossamer.model.table_layout import TableLayout, merged, shapes_of, united, with_undescribed
 from gossamer.settings import concealed
@@ -39,7 +39,7 @@ class Store(Closeable):
     """A database with the tables that were prepared. One connection, to be used by one thread at a time; `prepare` and `archive`
     have a connection of their own and may be called by another thread meanwhile.
 
-    Raises StoreAway when the database cannot be reached or cannot write now (the connection is made anew by the next call),
+    Raises StoreUnavailable when the database cannot be reached or cannot write now (the connection is made anew by the next call),
     StoreRefused for rows that it does not take, TableMismatch for tables that are not as described. A call that has raised has
     changed nothing, except that a lost connection may have lost the answer only: calling again is always safe.
     """
@@ -215,7 +215,7 @@ class Store(Closeable):
         self._change_tables(change)
 
     def disconnect(self) -> None:
-        """Cut all connections, from any thread: calls that wait for the database fail with StoreAway at once."""
+        """Cut all connections, from any thread: calls that wait for the database fail with StoreUnavailable at once."""
         self._watchdog.disconnect()
         self._patient_watchdog.disconnect()
 
@@ -291,7 +291,7 @@ class Store(Closeable):
                 if trouble is not StoreFailure.AGAIN or tried == TRIES or time.monotonic() > until:
                     self._translate(error, trouble)
             except (OSError, SQLAlchemyError) as error:
-                raise StoreAway(f"{self.url}: {first_line(error)}") from error
+                raise StoreUnavailable(f"{self.url}: {first_line(error)}") from error
             # Not in step with the other one.
             time.sleep(pause * random.uniform(0.5, 1.5))
             pause = min(pause * 2, 1.0)
@@ -303,7 +303,7 @@ class Store(Closeable):
             raise StoreRefused(f"{self.url}: {said}") from error
         if trouble is StoreFailure.CHANGED:
             raise _SchemaChanged(said) from error
-        raise StoreAway(f"{self.url}: {said}. {self._database.remedy(error.orig or error)}") from error
+        raise StoreUnavailable(f"{self.url}: {said}. {self._database.remedy(error.orig or error)}") from error
 
     def _connected(self) -> Connection:
         if self._connection is None:
@@ -322,7 +322,7 @@ class Store(Closeable):
                     time.sleep(random.uniform(0.05, 0.2))  # Several processes turn one new SQLite file to WAL.
                     continue
                 remedy = self._database.remedy(cause or error)
-                raise StoreAway(f"{self.url}: no connection: {first_line(cause)}. {remedy}") from error
+                raise StoreUnavailable(f"{self.url}: no connection: {first_line(cause)}. {remedy}") from error
         raise AssertionError("unreachable")
 
     def _disconnect(self) -> None:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from gossamer.errors import StoreAway, StoreError, StoreRefused
+from gossamer.errors import StoreError, StoreRefused, StoreUnavailable
 from gossamer.model.table import Row, Table
 from gossamer.store.batch import PreparedRow
 from gossamer.store.store import Store
@@ -94,7 +94,7 @@ class Writer:
         return self._transactions
 
     async def prepare(self, tables: Iterable[Table]) -> None:
-        """As Store.prepare, between two transactions. Raises StoreAway at once when the database is unavailable."""
+        """As Store.prepare, between two transactions. Raises StoreUnavailable at once when the database is unavailable."""
         listed = list(tables)
         await self._ask(_WriteJob(call=lambda: self._store.prepare(listed)))
 
@@ -115,7 +115,7 @@ class Writer:
 
     async def close(self, seconds: float = 30.0) -> None:
         """Take nothing more, wait up to `seconds` for what is queued, and close the store. What could not be written by then
-        ends with StoreAway."""
+        ends with StoreUnavailable."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -185,8 +185,8 @@ class Writer:
             job.size = 0
         job.end(error)
 
-    def _too_late(self) -> StoreAway:
-        return StoreAway(f"The writer was closed before the rows were stored. {self._away}".strip())
+    def _too_late(self) -> StoreUnavailable:
+        return StoreUnavailable(f"The writer was closed before the rows were stored. {self._away}".strip())
 
     def _call(self, job: _WriteJob, call: Callable[[], None]) -> None:
         try:
@@ -210,7 +210,7 @@ class Writer:
         while jobs:
             try:
                 self._store.commit([prepared_rows for job in jobs for prepared_rows in job.prepared_rows])
-            except StoreAway as error:
+            except StoreUnavailable as error:
                 self._away = str(error)
                 if self._given_up.wait(pause * random.uniform(0.5, 1.0)):
                     for job in jobs:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support.command import Command
 
-from gossamer.errors import StoreAway
+from gossamer.errors import StoreUnavailable
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Token
 from gossamer.store.task_table import TaskTable
@@ -68,7 +68,7 @@ def test_a_database_that_is_away_when_all_is_done_is_waited_for(
 
     def away_at_the_end(self: TaskTable) -> dict[str, int]:
         if next(calls) == 2:
-            raise StoreAway("it does not answer")
+            raise StoreUnavailable("it does not answer")
         return counts(self)
 
     monkeypatch.setattr(TaskTable, "counts", away_at_the_end)

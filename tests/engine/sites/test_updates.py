@@ -18,7 +18,7 @@ from gossamer.engine.page import processor
 from gossamer.engine.page.payload import pack
 from gossamer.engine.sites import ServedSite
 from gossamer.engine.worker import NativeWorker
-from gossamer.errors import FrontierUnavailable, StoreAway
+from gossamer.errors import FrontierUnavailable, StoreUnavailable
 from gossamer.frontier.server import keys
 from gossamer.model import GroupPolicy, LanePolicy, RecordPolicy, RevisitRules
 from gossamer.model.page import PageRequest
@@ -265,7 +265,7 @@ async def test_an_older_version_does_not_come_after_a_newer_one(crawl: Crawl) ->
             if site.name == "pages" and not title:
                 self.tries += 1
                 if self.tries == 1:
-                    raise StoreAway("It is away for a moment.")
+                    raise StoreUnavailable("It is away for a moment.")
                 waits.set()
                 await goes_on.wait()
             await super()._serve(site)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.support.servers.databases import MariaDBServer, PostgreSQLServer
 
-from gossamer.errors import StoreAway, StoreError
+from gossamer.errors import StoreError, StoreUnavailable
 from gossamer.store import Column, Row, Store, Table
 from gossamer.store.database.url import database_of
 from gossamer.testing.process import free_port
@@ -98,7 +98,7 @@ def test_mariadb_says_what_is_wrong(mariadb: MariaDBServer) -> None:
 
 
 def test_a_database_that_is_away_is_told_apart_from_one_that_is_wrong() -> None:
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnavailable):
         Store.open(f"postgresql://u:p@127.0.0.1:{free_port()}/d")
 
 

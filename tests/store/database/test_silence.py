@@ -12,7 +12,7 @@ from sqlalchemy import Connection, text
 from tests.store.tables import FORUM, post
 from tests.support.servers.databases import DatabaseServer, MariaDBServer, PostgreSQLServer
 
-from gossamer.errors import StoreAway
+from gossamer.errors import StoreUnavailable
 from gossamer.store import Store, Writer, schema, watchdog
 from gossamer.store.database.database import Database
 
@@ -37,7 +37,7 @@ def test_a_write_is_given_up_and_works_again_later(server: DatabaseServer, soon:
         store.prepare(FORUM)
         store.write([post("http://x/1", "one", [])])
         server.pause()
-        with pytest.raises(StoreAway):
+        with pytest.raises(StoreUnavailable):
             store.write([post("http://x/2", "two", [])])
         server.resume()
         store.write([post("http://x/2", "two", [])])
@@ -54,7 +54,7 @@ def test_a_change_of_tables_is_given_up(server: DatabaseServer, soon: None, monk
 
     with Store.open(server.url()) as store:
         monkeypatch.setattr(schema, "create_tables", silent)
-        with pytest.raises(StoreAway):
+        with pytest.raises(StoreUnavailable):
             store.prepare(FORUM)
         monkeypatch.setattr(schema, "create_tables", before)
         server.resume()
@@ -88,7 +88,7 @@ def test_a_write_takes_no_longer_than_its_limit(
         store.prepare(FORUM)
         with other._connected() as holder:
             holder.execute(text(lock))
-            with pytest.raises(StoreAway):
+            with pytest.raises(StoreUnavailable):
                 store.write([post("http://x/1", "one", [])])
 
 
@@ -101,7 +101,7 @@ def test_who_waits_is_let_go_when_somebody_hangs_up(server: DatabaseServer) -> N
         def write() -> None:
             try:
                 store.write([post("http://x/1", "one", [])])
-            except StoreAway as error:
+            except StoreUnavailable as error:
                 said.append(error)
 
         writing = threading.Thread(target=write, daemon=True)
@@ -122,7 +122,7 @@ async def test_a_writer_is_closed_within_its_limit(server: DatabaseServer) -> No
     await asyncio.sleep(0)
     async with asyncio.timeout(60):
         await writer.close(0.5)
-        with pytest.raises(StoreAway):
+        with pytest.raises(StoreUnavailable):
             await waiting
     store.disconnect()
     server.resume()

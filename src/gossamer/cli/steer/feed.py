@@ -12,11 +12,11 @@ import typer
 
 from gossamer.cli import exit_codes, options, output, progress
 from gossamer.cli.options import argument, flag, option
-from gossamer.errors import FrontierUnavailable, GossamerError, MemoryLimitReached, StoreAway, UnknownCrawl
+from gossamer.errors import FrontierUnavailable, GossamerError, MemoryLimitReached, StoreUnavailable, UnknownCrawl
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.shutdown import handle_signals
 
-AWAY = (StoreAway, FrontierUnavailable, MemoryLimitReached, UnknownCrawl)
+AWAY = (StoreUnavailable, FrontierUnavailable, MemoryLimitReached, UnknownCrawl)
 """What passes: the feeder waits, and goes on where it was."""
 AGAIN_SECONDS, OUTAGE_SECONDS = 2.0, 3.0
 IDLE_SECONDS = 0.5
@@ -52,9 +52,7 @@ def feed(
     max_open: Annotated[
         int, option("--max-open", "N", "Let no more than N rows wait or run at a time.", min=1)
     ] = 10_000,
-    tries: Annotated[
-        int, option("--tries", "N", "How often a lost row is fed before it counts as failed.", min=1)
-    ] = 5,
+    tries: Annotated[int, option("--tries", "N", "How often a lost row is fed before it counts as failed.", min=1)] = 5,
     forever: Annotated[bool, flag("--forever", "Keep running when all rows are done, and wait for new ones.")] = False,
     json: options.Json = False,
     where: options.Where = options.HERE,

@@ -25,7 +25,7 @@ BATCH = 500
 
 
 def refreshed(store: Store, site: CompiledSite, rule: RefreshRule) -> Iterator[PageRequest | str]:
-    """The pages that a rule asks for; a text says why a row has none. StoreError, StoreAway."""
+    """The pages that a rule asks for; a text says why a row has none. StoreError, StoreUnavailable."""
     plan, present = refresh_plan(site.site, rule), store.columns_in(rule.table)
     page = next((column for column in plan.pages if column in present), "")
     if present and not page and not plan.fixed:

@@ -14,7 +14,7 @@ from gossamer.engine.records import RecordSink
 from gossamer.engine.rounds.calls import RoundCalls
 from gossamer.engine.rounds.refresh import Refresh
 from gossamer.engine.sites import ServedSite
-from gossamer.errors import StoreAway
+from gossamer.errors import StoreUnavailable
 from gossamer.frontier.contract import Frontier
 from gossamer.model import LanePolicy, SeenScope
 from gossamer.model.page import PageRequest
@@ -66,7 +66,7 @@ class RoundStart:
             try:
                 await self._record_sink.archive(site, f"r{number}")
                 break
-            except StoreAway as error:
+            except StoreUnavailable as error:
                 logger.warning("Round %d of %s waits for its database: %s", number, site.name, error)
                 await asyncio.sleep(AGAIN)
         if site.conditional and any(table.archive for table in site.compiled.tables()):
@@ -152,7 +152,7 @@ class RoundStart:
                         if added % 100 == 0:
                             await _below(request_adder, BACKLOG)
                 break
-            except StoreAway as error:
+            except StoreUnavailable as error:
                 logger.warning("The refresh of %s.%s waits for its database: %s", site.name, rule.layer, error)
                 await asyncio.sleep(AGAIN)
         logger.info("Refresh of %s.%s: %s pages by the table %s.", site.name, rule.layer, f"{added:,}", rule.table)

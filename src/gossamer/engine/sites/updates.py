@@ -14,13 +14,13 @@ from gossamer.engine.sites import ServedSite, SiteSet
 from gossamer.engine.sites.files import SiteChanges, SiteFiles
 from gossamer.engine.sites.groups import SiteGroups
 from gossamer.engine.sql_records import store_url
-from gossamer.errors import FrontierUnavailable, GossamerError, GroupDropping, MemoryLimitReached, StoreAway
+from gossamer.errors import FrontierUnavailable, GossamerError, GroupDropping, MemoryLimitReached, StoreUnavailable
 from gossamer.settings import Settings
 from gossamer.sites.compile import CompiledSite
 
 logger = logging.getLogger(__name__)
 
-AWAY = (StoreAway, FrontierUnavailable, MemoryLimitReached, GroupDropping)
+AWAY = (StoreUnavailable, FrontierUnavailable, MemoryLimitReached, GroupDropping)
 """Failures that pass by themselves: the site is served afterwards."""
 AGAIN = 3.0
 """Seconds between two attempts to serve sites whose database is unavailable."""
@@ -149,7 +149,9 @@ class SiteUpdates:
         if problems and not self._site_set and (first or not self.waiting):
             raise problems[0]
 
-    async def _prepare(self, every: Iterable[CompiledSite]) -> tuple[dict[str, ServedSite], dict[str, StoreAway]]:
+    async def _prepare(
+        self, every: Iterable[CompiledSite]
+    ) -> tuple[dict[str, ServedSite], dict[str, StoreUnavailable]]:
         """Prepare their tables all at once: one by one takes much longer, and each would wait for a database that does not answer."""
         sites: dict[str, ServedSite] = {}
         for compiled in every:
@@ -158,7 +160,7 @@ class SiteUpdates:
         return sites, await self._record_sink.prepare_together(sites.values())
 
     async def _serve_one(
-        self, compiled: CompiledSite, sites: Mapping[str, ServedSite], away: Mapping[str, StoreAway]
+        self, compiled: CompiledSite, sites: Mapping[str, ServedSite], away: Mapping[str, StoreUnavailable]
     ) -> None:
         # A site that failed there fails here with its reason.
         site = sites.get(compiled.name) or self._served(compiled)
@@ -181,7 +183,7 @@ class SiteUpdates:
             self._rounds.look()
 
     async def _try_one(
-        self, name: str, compiled: CompiledSite, sites: Mapping[str, ServedSite], away: Mapping[str, StoreAway]
+        self, name: str, compiled: CompiledSite, sites: Mapping[str, ServedSite], away: Mapping[str, StoreUnavailable]
     ) -> None:
         try:
             await self._serve_one(compiled, sites, away)

@@ -299,7 +299,9 @@ class FeedFile:
             else:
                 logger.info("The feed %s goes on: it has items of round %d already.", self.path, before["round"])
                 if not self._overwrite and closed is not None and before["size"] <= closed < size:
-                    logger.warning("%s was appended to by another program: that stays, and new items come after it.", self.path)
+                    logger.warning(
+                        "%s was appended to by another program: that stays, and new items come after it.", self.path
+                    )
                     # Behind an exporter's end it begins once more.
                     before["first"] = before["first"] if closed == before["size"] else None
                     before["size"] = size

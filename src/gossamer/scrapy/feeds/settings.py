@@ -105,7 +105,9 @@ def check(ours: Settings, crawler: Crawler) -> None:
             log_separate_files(settings)
         return
     if _extensions(crawler) is not None and _place(crawler, FleetFeedExporter) is None:
-        raise SettingError("Scrapy's exporter does not take these FEEDS, so they would not be written; its log says why.")
+        raise SettingError(
+            "Scrapy's exporter does not take these FEEDS, so they would not be written; its log says why."
+        )
     refuse_if_not_whole(ours, settings)
 
 

@@ -20,7 +20,7 @@ from sqlalchemy.dialects.mysql import insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ClauseElement
 
-from gossamer.errors import StoreAway
+from gossamer.errors import StoreUnavailable
 from gossamer.model.table_layout import TableLayout
 from gossamer.store.database.database import Database, FoundColumn, excluded, fitted
 from gossamer.store.failure import StoreFailure
@@ -189,7 +189,9 @@ class MySQL(Database):
         # Names of locks are the whole server's, and no longer than 64 letters.
         name = "gossamer " + hashlib.sha256((self.url.database or "").encode()).hexdigest()[:32]
         if connection.scalar(text("SELECT GET_LOCK(:name, 3600)"), {"name": name}) != 1:
-            raise StoreAway("Another process has been changing tables for an hour. Find it with SHOW PROCESSLIST.")
+            raise StoreUnavailable(
+                "Another process has been changing tables for an hour. Find it with SHOW PROCESSLIST."
+            )
         try:
             yield
         finally:
