@@ -42,6 +42,16 @@ def found(rule: str, text: str) -> tuple[Any, tuple[str, ...]]:
         ("type: date, languages: en", "2024/03/05", date(2024, 3, 5)),
         ("type: date, languages: sv", "2024-03-05 10.30", date(2024, 3, 5)),
         ("type: date, languages: de, format: '%d %B %y'", "17 Mai 24", date(2024, 5, 17)),
+        ("type: date, languages: de, format: '%d %B %y'", "17 Dezember 24", date(2024, 12, 17)),
+        ("type: datetime, languages: en-GB", "17/05/24 10:30", datetime(2024, 5, 17, 10, 30)),
+        ("type: date, languages: en-GB", "18/05/24", date(2024, 5, 18)),
+        ("type: date, languages: en", "Dec 11, 68", date(2068, 12, 11)),
+        ("type: date, languages: en", "Dec 11, 69", date(1969, 12, 11)),
+        ("type: date, languages: en", "Dec 11, 1924", date(1924, 12, 11)),
+        ("type: date, languages: en, format: '%d/%m/%Y'", "05/06/2024, 10:00", date(2024, 6, 5)),
+        ("type: date, languages: en, format: ['%Y-%m-%d', '%d.%m.']", "05/06/24", date(2024, 6, 5)),
+        ("type: date, languages: en, format: '%d/%m/%Y', order: mdy", "05/06/2024, 10:00", date(2024, 5, 6)),
+        ("type: date, languages: de, format: '%y/%m/%d'", "24/06/05, 10:00", date(2024, 6, 5)),
         ("type: datetime, languages: en", "3 hours ago", NOON - timedelta(hours=3)),
         ("type: datetime, languages: en", "2 months ago", NOON.replace(month=3)),
         ("type: datetime, languages: en", "May 17, 2024 3:15 pm", datetime(2024, 5, 17, 15, 15)),
@@ -75,6 +85,11 @@ def test_dates_in_words_and_in_several_formats(rule: str, text: str, value: Any)
 
 def test_a_time_that_is_not_understood_is_not_left_out() -> None:
     assert found("type: datetime, languages: de", "gestern, 18.30")[0] is None
+
+
+@pytest.mark.parametrize("text", ["1,200 minutes ago", "1 000 days ago", "1.000 days ago", "12,000 hours ago"])
+def test_a_number_in_groups_is_not_taken_for_a_smaller_one(text: str) -> None:
+    assert found("type: datetime, languages: en", text)[0] is None
 
 
 @pytest.mark.parametrize("text", ["12", "a", "May 2024", "soon", "hello world", "x" * 200])

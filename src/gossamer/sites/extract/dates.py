@@ -29,6 +29,11 @@ _DIGITS = re.compile(
 )
 _TIME = re.compile(r"(?<![\d.])\d{1,2}\.\d\d(?:\s?[Uu]hr)?$")
 """A time at the end of what counts from a moment, as in "gestern, 18.30", is not understood by the library, which leaves it out."""
+_GROUPED = re.compile(r"(?<!\d)\d{1,3}(?:[.,' \u00a0\u2009\u202f]\d{3})+(?!\d)")
+"""A number in groups, as in "1,200 minutes ago", which the library takes for 1.2, or leaves out."""
+_LONG = re.compile(r"\d{4}")
+CENTURY = 1969
+"""The first of the hundred years that two digits stand for, as with %y."""
 _lock = threading.Lock()  # Big pages are read in threads.
 
 
@@ -59,7 +64,7 @@ def in_words(
         raise ValueError
     now = datetime.fromtimestamp(moment, zone or UTC)
     day = datetime(now.year, now.month, now.day)
-    order = order or order_of(languages)
+    order = order or order_of(languages, forms)
     found = _read(text, languages, forms, day, order)
     if found is None:
         raise ValueError
@@ -78,8 +83,15 @@ def in_words(
 
 
 @lru_cache(256)
-def order_of(languages: tuple[str, ...]) -> str:
-    """The order of day, month and year in digits in the first of these languages: mdy, dmy or ymd."""
+def order_of(languages: tuple[str, ...], forms: tuple[str, ...] = ()) -> str:
+    """The order of day, month and year in digits in the first of these forms (of strptime) that says it, or else in the first of these
+    languages: mdy, dmy or ymd."""
+    for form in forms:
+        signs = "".join(sign for sign in _SIGN.findall(form.replace("%%", "")) if sign in "dmyY")
+        if signs.rstrip("yY") in ("dm", "md"):
+            return f"{signs[:2]}y"
+        if signs == "ymd":
+            return signs
     from dateparser.languages.loader import default_loader  # type: ignore[import-untyped]
 
     return str(default_loader.get_locale(languages[0]).info.get("date_order") or "MDY").lower()
@@ -143,8 +155,11 @@ def _read(text: str, languages: tuple[str, ...], forms: tuple[str, ...], day: da
     if found is None or not _is_in_order(text, found, order):
         return None
     moving = found.tzinfo is None and found.microsecond == _TRACE.microseconds
-    if moving and _TIME.search(text):
+    if moving and (_TIME.search(text) or _GROUPED.search(text)):
         return None
+    if found.year < CENTURY and not _LONG.search(text):
+        # Two digits of a year that is not over are a century ago to the library: today's posts would be.
+        found = found.replace(year=found.year + 100)
     return _Read(found - _TRACE if moving else found, moving)
 
 

@@ -273,7 +273,7 @@ def _of_dates(rule: FieldRule, zone: tzinfo | None) -> Turn:
                 said = " nor ".join(map(repr, rule.format)) if rule.format else ""
                 words = f" in the words of {', '.join(rule.languages)}" if rule.languages else ""
                 if words and NUMBERS(as_text(value)):
-                    words += f", in digits {rule.order or order_of(rule.languages)} (`order`)"
+                    words += f", in digits {rule.order or order_of(rule.languages, rule.format)} (`order`)"
                 raise ValueError(f"{shown(value)} is not a date{f' as {said}' if said else ''}{words}") from None
         return found if rule.type is Kind.DATETIME else found.date()
 

@@ -171,9 +171,9 @@ class FieldRule(Taken):
     format: Texts = ()
     """How a date is written, in the letters of strptime; of several, the first that fits. Without it, ISO 8601, RFC 2822 and numbers (Unix time) are read. A date without a year is the last one before the page was fetched."""
     languages: Texts = ()
-    """The languages of dates in words, as en, de or en-GB: month names, "yesterday", "3 hours ago" (before the page was fetched)."""
+    """The languages of dates in words, as en, de or en-GB: month names, "yesterday", "3 hours ago" (before the page was fetched). Two digits of a year stand for one from 1969 to 2068, as with %y."""
     order: Literal["dmy", "mdy", "ymd"] | None = None
-    """With `languages`: where day and month stand in dates in digits (02/03/2026). Without it, as in the first language: mdy in en, dmy in en-GB, de or fr. A date that does not fit (13/03/2026 as mdy) becomes null, and is counted."""
+    """With `languages`: where day and month stand in dates in digits (02/03/2026). Without it, as in the first `format` with %d and %m, or else as in the first language: mdy in en, dmy in en-GB, de or fr. A date that does not fit (13/03/2026 as mdy) becomes null, and is counted."""
     tz: str | None = None
     """The time zone of dates that name none, as Europe/Berlin; without it they stay without one."""
     decimal: Literal[".", ","] = "."
