@@ -117,6 +117,50 @@ def test_a_later_run_asks_only_for_what_has_changed(place: Place) -> None:
             assert len(site.visits) == 1 + wanted
 
 
+def test_what_a_row_has_from_elsewhere_than_its_page_is_never_old(place: Place) -> None:
+    """The list passes something else to a page that has not changed; a key with the round wants a row of each."""
+    text = """
+site: shop
+seeds: [SITE/list]
+politeness: {robots: ignore}
+seen: round
+request: {conditional: true}
+layers:
+  list: {match: ^/list, records: li, fields: {_price: b}, follow: [{css: a.item, to: item, pass: {price: _price}}, {css: a.daily, to: day}]}
+  item: {match: ^/item/, fields: {name: h1, price: {from: parent.price, type: int}}}
+  day: {match: ^/day/, fields: {name: h1}}
+store:
+  item: {table: items, key: [name]}
+  day: {table: days, key: [name, round], add: round}
+"""
+    with Site() as site:
+        place.write(text.replace("SITE", site.url))
+        prices = {1: 10, 2: 20}
+        for number, path in ((1, "/item/1"), (2, "/item/2"), (3, "/day/3")):
+            site.on(path, Reply(body=f"<h1>{number}</h1>", headers={"ETag": f'"{number}"'}))
+        for round in range(4):
+            if round == 2:
+                prices[2] = 25  # The other one has not changed, and is not sent again.
+            listed = "".join(
+                f"<li><b>{price}</b><a class=item href=/item/{one}>x</a></li>" for one, price in prices.items()
+            )
+            site.on("/list", Reply(body=f"{listed}<li><a class=daily href=/day/3>x</a></li>"))
+            site.visits.clear()
+            place.crawl("site.yaml")
+            tags = {visit.path: visit.headers.get("If-None-Match") for visit in site.visits if visit.path != "/list"}
+            item, other = '"1"' if round else None, '"2"' if round in (1, 3) else None
+            assert tags == {"/item/1": item, "/item/2": other, "/day/3": None}
+            assert dict(place.rows("select name, price from items")) == {"1": 10, "2": prices[2]}
+            for path in ("/item/1", "/item/2"):
+                site.on(
+                    path,
+                    Reply(304, body="")
+                    if round != 1 or path == "/item/1"
+                    else Reply(body="<h1>2</h1>", headers={"ETag": '"2"'}),
+                )
+        assert len(place.rows("select * from days")) == 4
+
+
 def test_a_server_that_says_unchanged_without_being_asked_loses_no_page(place: Place) -> None:
     with Site() as site:
         place.write(FILE.replace("SITE", site.url).replace("HOST", site.host).replace("ARCHIVE", ""))

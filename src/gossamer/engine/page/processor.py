@@ -24,7 +24,7 @@ from gossamer.engine.page.conditional import NOT_MODIFIED, is_conditional
 from gossamer.engine.page.failure import PageFailed, PageFailures
 from gossamer.engine.page.reader import PageReader
 from gossamer.engine.page.seeds import SeedReport
-from gossamer.engine.page.versions import KnownVersion, PageVersions
+from gossamer.engine.page.versions import KnownVersion, PageVersions, context_of
 from gossamer.engine.sites import ServedLayer, ServedSite, SiteSet
 from gossamer.errors import GossamerError
 from gossamer.model import Ending, Feedback, HostVerdict, Lease, PageVisit, Settlement
@@ -260,7 +260,7 @@ class PageProcessor:
         """What is known of the page; None if it is fetched whole in any case."""
         # Whoever looks for missing children wants the links of a page, changed or not.
         if layer.conditional and self._versions.enabled and request.method == "GET" and not request.again:
-            return await self._versions.known(layer.site, lease)
+            return await self._versions.known(layer.site, lease, context_of(request, layer.stores_parent))
         return None
 
     async def _prepare(

@@ -22,6 +22,7 @@ from gossamer.engine.sites import ServedSite
 from gossamer.errors import GossamerError
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Lease, PageName
+from gossamer.model.page import PageRequest
 
 logger = logging.getLogger(__name__)
 
@@ -32,16 +33,19 @@ MANY = 500
 
 
 class KnownVersion(NamedTuple):
-    """What was known of a page before it was fetched, and the birth of the group then."""
+    """What was known of a page before it was fetched, and the birth of the group then. `context` stands for what the page is read with
+    now, `read_with` for what it was read with."""
 
     page: PageName
     born: str = ""
     validators: Validators | None = None
+    read_with: str = ""
+    context: str = ""
 
     @property
     def conditions(self) -> dict[str, str]:
-        """The headers that ask for the page only if it has changed; none if it is not known."""
-        return conditions(self.validators) if self.validators is not None else {}
+        """The headers that ask for the page only if it has changed; none if it is not known, or is to be read with something else."""
+        return conditions(self.validators) if self.validators is not None and self.read_with == self.context else {}
 
     def is_confirmed(self, headers: Mapping[str, str]) -> bool:
         """Whether a 304 with these headers may be about the version that is known."""
@@ -68,18 +72,18 @@ class PageVersions:
     def enabled(self) -> bool:
         return self._most > 0
 
-    async def known(self, site: ServedSite, lease: Lease) -> KnownVersion:
-        """What is known of a page; nothing if the frontier cannot be asked."""
+    async def known(self, site: ServedSite, lease: Lease, context: str = "") -> KnownVersion:
+        """What is known of a page; nothing if the frontier cannot be asked. `context` stands for what it is read with (`context_of`)."""
         page = (lease.host, f"{self._edition(site)}{lease.lane.rpartition('.')[2]}:{lease.fingerprint:x}")
         noted = self._noted.get(site.name, {}).get(page)
         if noted is not None:
-            return KnownVersion(page, noted[0], _unpacked(noted[1]))
+            return KnownVersion(page, noted[0], *_unpacked(noted[1]), context)
         if not self._questions:
             asyncio.get_running_loop().call_later(GATHER, self._begin_answer)
         questions = self._questions.setdefault(site.name, {})
         if page not in questions:
             questions[page] = asyncio.get_running_loop().create_future()
-        return await asyncio.shield(questions[page])
+        return (await asyncio.shield(questions[page]))._replace(context=context)
 
     async def changed(self, site: ServedSite, known: KnownVersion) -> None:
         """Forget a page that came in another version, before that one is stored. GossamerError if the frontier cannot be told."""
@@ -98,7 +102,7 @@ class PageVersions:
         found = validators(headers) if headers else known.validators or Validators()
         if not (found.etag or found.modified):
             return
-        self._noted.setdefault(site.name, {})[known.page] = (known.born, "\n".join(found).encode())
+        self._noted.setdefault(site.name, {})[known.page] = (known.born, "\n".join((*found, known.context)).encode())
         if len(self._noted[site.name]) >= MANY:
             self._begin(self.flush())
         elif self._timer is None:
@@ -145,7 +149,7 @@ class PageVersions:
             for page, future in asked.items():
                 if not future.done():
                     version = found.get(page)
-                    future.set_result(KnownVersion(page, born, _unpacked(version) if version else None))
+                    future.set_result(KnownVersion(page, born, *(_unpacked(version) if version else ())))
 
     def _begin_answer(self) -> None:
         self._begin(self._answer())
@@ -196,6 +200,13 @@ def edition(site: ServedSite) -> str:
     return digest.hexdigest()[:12] + ":"
 
 
-def _unpacked(version: bytes) -> Validators:
-    etag, _, modified = version.decode("ascii", "replace").partition("\n")
-    return Validators(etag, modified)
+def context_of(request: PageRequest, parent: bool) -> str:
+    """A text for what a page inherits, which its row may have, too; `parent`: and for the page that led to it."""
+    said = [*sorted(request.inherited.items()), *(request.trail[-1:] if parent else ())]
+    return hashlib.sha256(repr(said).encode("utf-8", "backslashreplace")).hexdigest()[:12] if said else ""
+
+
+def _unpacked(version: bytes) -> tuple[Validators, str]:
+    """The version, and what the page was read with."""
+    etag, modified, context = (*version.decode("ascii", "replace").split("\n"), "", "")[:3]
+    return Validators(etag, modified), context

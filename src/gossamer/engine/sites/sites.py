@@ -23,6 +23,8 @@ from gossamer.sites.python.reader import FunctionReader
 from gossamer.sites.url.file_name import file_name
 
 RETRIES, REDIRECTS = 3, 10
+MOMENTS = frozenset({"round", "fetched_at"})
+"""What may stand in a key and is another with every fetch."""
 GONE = frozenset({404, 410})
 """The page does not exist any more: that is a result, not a failure."""
 _HOOKS = ("before_request", "after_download", "after_extract", "before_store", "on_fail")
@@ -35,7 +37,7 @@ class ServedLayer:
 
     __slots__ = (
         "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "canonical", "conditional", "cookies", "function", "guarded", "lane", "name",
-        "on_fail", "options", "recorded", "redirects", "referer", "retries", "retry_status", "rule", "saves", "saves_files", "site", "strict",
+        "on_fail", "options", "recorded", "redirects", "referer", "retries", "retry_status", "rule", "saves", "saves_files", "site", "stores_parent", "strict",
     )  # fmt: skip
 
     def __init__(self, site: ServedSite, name: str, rule: Layer | None, lane: str = "") -> None:
@@ -59,7 +61,11 @@ class ServedLayer:
         self.canonical = rule is not None and (rule.identity or whole.identity).canonical
         """Whether a page is stored under the URL that it names as its own."""
         self.referer: bool = _said(asking, "referer", True)
-        self.conditional: bool = _said(asking, "conditional", False)
+        stored = [of for one, of in whole.store.items() if one == name or (rule is not None and rule.handler)]
+        self.stores_parent = any("parent" in (*of.add, *of.key) for of in stored)
+        # A key with the time of the fetch wants a row of each, changed or not.
+        each_time = any(one in MOMENTS and one not in rule.fields for of in stored for one in of.key) if rule else False
+        self.conditional: bool = _said(asking, "conditional", False) and not each_time
         self.retries: int = _said(asking, "retries", RETRIES)
         self.redirects: int = _said(asking, "redirects", REDIRECTS)
         self.retry_status = frozenset(_said(asking, "retry_status", RETRY_STATUS))
