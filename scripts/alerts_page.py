@@ -13,11 +13,11 @@ from gossamer.planner.alerts.outbox import KEPT
 from gossamer.planner.alerts.rules import KINDS, RULES_MAX, AlertFile, AlertRule
 
 INTRO = f"""\
-A file of alert rules changes the default ones, or adds others; [the guide](../how-to/alerts-without-prometheus.md) shows how it is used.
-`gossamer alert check` reports all mistakes of it at once, with line, key and remedy. Durations are written as in
+A file of alert rules changes the default ones, or adds others; [the guide](../how-to/alerts-without-prometheus.md) shows how to use it.
+`gossamer alert check` reports all its mistakes at once, with line, key and remedy. Durations are written as in
 [site files](site-files.md). {RULES_MAX} rules can be in force at a time."""
 COMMON = """\
-Each looks at subjects of one sort, one by one: sites (spiders too), hosts, workers or servers. Besides keys of its own it may have:"""
+Each kind looks at subjects of one sort, one by one: sites (spiders too), hosts, workers or servers. Besides its own keys, a rule may have these; where a kind has another default, its section says so:"""
 MESSAGE = f"""\
 Each message is a POST with a JSON body. It is about one rule, and has all its subjects that began to fire, or recovered, since the last. In the
 form `alertmanager` (see `GOSSAMER_ALERT_FORMAT`) it is that of the webhooks of Prometheus' Alertmanager, version 4:
@@ -51,12 +51,12 @@ def paragraphs() -> Iterator[str]:
         yield f"### {name}"
         said = (kind.__doc__ or "").strip()
         also = "" if kind.by_default else " There is no such rule unless a file has one."
-        yield f"{said} Its subjects are {kind.subject}s.{also}"
-        changed = {
-            key for key, field in kind.model_fields.items()
+        changed = [
+            f" `{field.alias or key}` is {_default(key, field)}." for key, field in kind.model_fields.items()
             if key in AlertRule.model_fields and field.default != AlertRule.model_fields[key].default
-        }  # fmt: skip
-        if rows := _table(kind, [key for key in AlertRule.model_fields if key not in changed]):
+        ]  # fmt: skip
+        yield f"{said} Its subjects are {kind.subject}s.{''.join(changed)}{also}"
+        if rows := _table(kind, AlertRule.model_fields):
             yield rows
     yield "## Messages"
     yield MESSAGE

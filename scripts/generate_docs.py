@@ -12,7 +12,7 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +156,7 @@ def site_files_page() -> str:
         "Which layer a URL belongs to: " + _sentences(match.__doc__)
     )
     sections = []
+    shown: dict[str, set[tuple[str, ...]]] = {}
     mappings = schema.reference()
     linked = re.compile(rf"\b({'|'.join(mapping.name for mapping in mappings)})\b")
     for mapping in mappings:
@@ -170,12 +171,19 @@ def site_files_page() -> str:
             for key in mapping.keys
         }
         head = ("key", "type", "default", "meaning")
-        reading = table(head, [row for name, row in rows.items() if name not in mapping.operating])
+        shared = _shared(rows, shown)
+        shown[mapping.name] = set(rows.values())
+        rows = {name: row for name, row in rows.items() if not any(name in names for names in shared.values())}
+        reading = table(head, [row for name, row in rows.items() if name not in mapping.operating]) if rows else ""
         operating = table(head, [row for name, row in rows.items() if name in mapping.operating])
         parts = (
             f"## {mapping.name}",
             mapping.meaning,
             where,
+            " ".join(
+                f"{', '.join(f'`{name}`' for name in names)}: as in [{other}](#{other.lower()})."
+                for other, names in shared.items()
+            ),
             "What is read, and where it leads:" if mapping.operating else "",
             reading,
             "How its pages are fetched, kept and remembered:" if mapping.operating else "",
@@ -187,6 +195,17 @@ def site_files_page() -> str:
         )
         sections.append("\n\n".join(part for part in parts if part))
     return page("Site files", intro, *sections)
+
+
+def _shared(rows: Mapping[str, tuple[str, ...]], shown: dict[str, set[tuple[str, ...]]]) -> dict[str, list[str]]:
+    """The keys that stand with the same words in an earlier mapping, by that mapping, where they are five or more."""
+    found: dict[str, list[str]] = {}
+    for name, row in rows.items():
+        for other, known in shown.items():
+            if row in known:
+                found.setdefault(other, []).append(name)
+                break
+    return {other: names for other, names in found.items() if len(names) >= 5}
 
 
 def _anchor(found: re.Match[str]) -> str:

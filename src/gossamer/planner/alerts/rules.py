@@ -68,7 +68,7 @@ class AlertRule(SiteModel):
     but: Texts = Field(default=(), alias="except")
     """Which of these it is not about."""
     severity: Literal["warning", "critical"] = "warning"
-    """Told with the alert."""
+    """How urgent it is: part of the message."""
     wait: Duration = Field(default=0.0, alias="for")
     """How long its condition must hold before the alert fires."""
     clear: Duration = 60.0
@@ -78,7 +78,7 @@ class AlertRule(SiteModel):
     repeat: Duration = DAY
     """After this time, and not before the cool-down is over, a message says again what still fires. 0: never."""
     note: Annotated[str, Field(max_length=500)] = ""
-    """Told with the alert: what to do, whom to ask."""
+    """Part of the message: what to do, whom to ask."""
 
     def concerns(self, subject: str) -> bool:
         return any(fnmatchcase(subject, pattern) for pattern in self.only) and not any(
@@ -128,13 +128,13 @@ class LateRound(AlertRule):
 
 
 class HeldRound(AlertRule):
-    """A round is due, and the planner cannot begin it, or not push its tasks, as when they cannot be read."""
+    """A round is due, but the planner cannot begin it, or cannot read or push its tasks."""
 
     wait: Duration = Field(default=300.0, alias="for")
 
 
 class FailedRound(AlertRule):
-    """Every page of the last round failed: the site is down, or lets nobody in."""
+    """Every page of the last round failed: the site is down, or refuses all requests."""
 
 
 class QueueGrowth(AlertRule):
@@ -197,7 +197,7 @@ class NoWorkers(AlertRule):
 
 
 class HostBlocked(AlertRule):
-    """A host is blocked for the whole fleet, again and again: it answers 429 or 503, or somebody blocked it."""
+    """A host is blocked for the whole fleet, again and again: it answers 429 or 503, or an operator blocked it."""
 
     subject: ClassVar[str] = "host"
 
