@@ -434,6 +434,36 @@ class TestCases:
         assert command("site", "test", file, "--update").out.splitlines()[-1] == "1 case: 1 updated"
         assert command("site", "test", file).out == "1 case: 1 same\n"
 
+    def test_a_case_is_the_same_right_after_it_was_saved(self, command: Command, site: Site) -> None:
+        """Times that count from the fetch, and notes about rows that the table would not keep."""
+        rule = """
+            site: s
+            seeds: [SITE/x]
+            politeness: {robots: ignore}
+            layers:
+              x:
+                match: ^/x
+                records: p
+                fields: {id: b, at: {css: i, type: datetime, languages: en}}
+            store: {x: {table: x, key: [id]}}
+        """
+        file, page = write("s.yaml", textwrap.dedent(rule), site), "<p><b>1</b><i>3 hours ago</i></p><p><b>1</b></p>"
+        site.on("/x", Reply(body=page))
+        Path("x.html").write_text(page)
+        command("site", "try", f"{site.url}/x", "--file", file, "--save", "fetched")
+        command("site", "try", "x.html", "--as", f"{site.url}/x", "--file", file, "--save", "from-a-file")
+        assert "lost to others" in Path("s.yaml.cases/fetched/case.json").read_text()
+        assert command("site", "test", file).out == "2 cases: 2 same\n"
+
+    def test_cases_that_are_not_run_are_told(self, command: Command, site: Site) -> None:
+        self.saved(command, site)
+        Path("more").mkdir()
+        Path("forum.yaml.cases").rename("more/old.yaml.cases")
+        assert "more/old.yaml.cases is not run: that file is not there" in command("site", "test", ".", code=2).err
+        Path("more/old.yaml.cases").rename("shop.py.cases")
+        Path("shop.py").touch()
+        assert "shop.py.cases is not run: name that file, too" in command("site", "test", ".", code=2).err
+
     def test_links_belong_to_a_case(self, command: Command, site: Site) -> None:
         file = write("forum.yaml", FORUM, site)
         command("site", "try", f"{site.url}/list/1", "--file", file, "--save", "list")

@@ -60,6 +60,7 @@ def replay(
     for each in found.sites:
         sites.setdefault(each.file, []).append(each.site)
     outcomes = [outcome for file, here in sites.items() for outcome in _file(Path(file), here, update, grant)]
+    _tell_stray(files, [Path(file) for file in sites])
     if not outcomes:
         raise typer.BadParameter(
             "there are no cases beside these files; save one with `gossamer site try URL --save NAME`"
@@ -81,6 +82,17 @@ def replay(
         output.write_line(f"{output.counted(len(outcomes), 'case')}: {said}")
     if bad:
         raise typer.Exit(exit_codes.FAILED)
+
+
+def _tell_stray(given: list[Path], files: list[Path]) -> None:
+    """Say which cases in the folders are not run."""
+    from gossamer.engine.trial import cases
+
+    for folder in given:
+        for path in cases.stray(folder, files) if folder.is_dir() else ():
+            file = path.with_suffix("")
+            hint = "name that file, too" if file.is_file() else "that file is not there"
+            output.write_notice(f"{path} is not run: {hint}")
 
 
 def _file(file: Path, sites: list[SiteSpec], update: bool, grant: Grant) -> list[CaseOutcome]:

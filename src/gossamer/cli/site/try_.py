@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json as json_
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -82,7 +83,8 @@ def try_(
             if as_:
                 kind = KINDS.get(Path(page).suffix.lower(), "application/octet-stream")
                 body = Path(page).read_bytes()
-                return await trial.read(served, layer_of, Response(as_, 200, {"content-type": kind}, body, passed))
+                document = Response(as_, 200, {"content-type": kind}, body, passed, fetched=time.time())
+                return await trial.read(served, layer_of, document)
             return await trial.fetch(served, layer_of, page, passed)
         finally:
             await trial.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,7 +66,7 @@ def save(file: Path, case: SavedCase, *, force: bool = False) -> Path:
             "inherited": to_json(dict(document.inherited)),
             "turn": document.turn,
             "depth": document.depth,
-            "fetched": round(document.fetched or time.time(), 3),
+            "fetched": document.fetched or time.time(),
             "body": body,
             "reading": case.reading,
         },
@@ -78,6 +78,13 @@ def update(file: Path, case: SavedCase, reading: dict[str, Any]) -> None:
     """Replace the expected reading of a saved case."""
     folder = folder_of(file) / case.name
     _write(folder, {**_load(folder), "reading": reading})
+
+
+def stray(folder: Path, files: Iterable[Path]) -> list[Path]:
+    """The folders of cases in a folder, also deeper, that belong to none of these site files."""
+    known = {folder_of(file).resolve() for file in files}
+    found = sorted(path for path in folder.rglob("*.cases") if path.is_dir() and path.resolve() not in known)
+    return [path for path in found if any(path.glob(f"*/{FILE}"))]
 
 
 def cases_of(file: Path) -> Iterator[SavedCase]:
@@ -122,7 +129,9 @@ def _load(folder: Path) -> dict[str, Any]:
 
 
 def _write(folder: Path, data: dict[str, Any]) -> None:
-    (folder / FILE).write_text(json_text(data), encoding="utf-8")
+    half = folder / f".{FILE}"
+    half.write_text(json_text(data), encoding="utf-8")
+    half.replace(folder / FILE)
 
 
 def json_text(data: Any) -> str:

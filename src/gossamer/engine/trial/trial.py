@@ -199,10 +199,6 @@ class Trial:
         if not instead:
             try:
                 reading = await reading_of(layer, document)
-                lost = site.compiled.overwritten(layer.name, reading.records)
-                said = [f"{name}: {many} are lost to others with the same key (store)" for name, many in lost.items()]
-                said += refusals(site.compiled, reading.records)
-                reading = reading._replace(notes=(*reading.notes, *said))
             except Exception as error:
                 # Of a function or hook: a worker makes a dead letter of it.
                 instead = "".join(traceback.format_exception(error)).rstrip()
@@ -255,9 +251,13 @@ def _instead(layer: ServedLayer, status: int) -> str:
 
 
 async def reading_of(layer: ServedLayer, document: Response) -> Reading:
-    """What a page says, after the hooks of its layer, as a worker stores it."""
+    """What a page says, after the hooks of its layer, as a worker stores it, with notes about what the tables would not take."""
+    site = layer.site.compiled
     _, reading = await read_page(layer, document)
-    return reading._replace(records=await records_to_store(layer, reading.records))
+    records = await records_to_store(layer, reading.records)
+    lost = site.overwritten(layer.name, records)
+    said = [f"{name}: {many} are lost to others with the same key (store)" for name, many in lost.items()]
+    return reading._replace(records=records, notes=(*reading.notes, *said, *refusals(site, records)))
 
 
 def refusals(site: CompiledSite, records: Sequence[Record]) -> Iterator[str]:
