@@ -266,7 +266,7 @@ def time_check(connection: Connection, settings: Settings) -> Iterator[Check]:
         yield Check("time", BAD, f"the crawl's time is {ahead:,.1f} s ahead of its server's clock, which was ahead and was set back",
                     "time never goes back in a crawl: keep the clock right (NTP, slewed, never set back by hand) and see docs/how-to/check-a-server.md")  # fmt: skip
     else:
-        yield Check("time", GOOD, "the crawl's time is its servers'")
+        yield Check("time", GOOD, "the crawl's time is that of its servers")
 
 
 def seconds_ahead(connection: Connection, meta: str) -> float:
@@ -312,7 +312,7 @@ def right_checks(connection: Connection, settings: Settings) -> Iterator[Check]:
         yield Check("rights", DOUBTFUL, f"workers can work; this user may not: {' '.join(optional)}",
                     f"for doctor, export, and to know at once that a worker is gone: ACL SETUSER name {acl.grant(optional)}")  # fmt: skip
     else:
-        yield Check("rights", GOOD, "this user may do all that is needed")
+        yield Check("rights", GOOD, "this user has all rights that are needed")
 
 
 def crawl_checks(connection: Connection, settings: Settings) -> Iterator[Check]:

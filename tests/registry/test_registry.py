@@ -331,7 +331,7 @@ class TestPause:
         assert command("site", "pause", "news-alpha", "--reason", "x").out == "site news-alpha is paused: x\n"
         assert served(frontier, "news-alpha") == 0
         assert command("site", "list", "--files").rows[0][6] == "1 of 4 sites: x"
-        assert command("site", "resume", "news-alpha").out == "site news-alpha goes on\n"
+        assert command("site", "resume", "news-alpha").out == "site news-alpha is resumed\n"
         assert served(frontier, "news-alpha") == 4
         assert command("site", "pause", "news").out.count(" is paused: paused\n") == 4
         assert command("site", "list", "--files").rows[0][6] == "paused"

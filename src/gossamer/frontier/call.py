@@ -73,12 +73,18 @@ ERRORS: dict[str, tuple[type[FrontierError], str]] = {
         UnknownCrawl,
         "The crawl does not exist on this server. Open it first; if it was there, the server lost its data.",
     ),
-    "GSMNOGROUP": (UnknownGroup, "There is no group {0!r} in this crawl. Define it first."),
+    "GSMNOGROUP": (
+        UnknownGroup,
+        "There is no group {0!r} in this crawl. `gossamer group list` shows those there are; workers define them.",
+    ),
     "GSMDROPPING": (
         GroupDropping,
-        "The group {0!r} is being dropped. Define it again when it is gone. If the drop broke off, `group drop` ends it.",
+        "The group {0!r} is being dropped. Define it again when it is gone. If the drop was interrupted, finish it with `gossamer group drop`.",
     ),
-    "GSMNOLANE": (UnknownLane, "There is no lane {0!r} in this crawl. Define it first."),
+    "GSMNOLANE": (
+        UnknownLane,
+        "There is no lane {0!r} in this crawl. `gossamer lane list` shows those there are; workers define them.",
+    ),
     "GSMNODOCUMENT": (UnknownDocument, "The crawl has no {0}, and never had one."),
     "GSMVERSION": (VersionConflict, "{0}. Another client was faster: read the current version, then put yours again."),
     "GSMOUTBOX": (
@@ -93,7 +99,7 @@ ERRORS: dict[str, tuple[type[FrontierError], str]] = {
     "GSMSNAPSHOT": (SnapshotError, "The snapshot {0}."),
     "GSMREPLACED": (
         SnapshotError,
-        "The snapshot met a server that was restarted or replaced and may have lost lines of it. Import again: none is restored twice.",
+        "A server was restarted or replaced during the import, and may have lost lines of it. Import again: none is restored twice.",
     ),
     "GSMTASKTYPE": (PolicyError, "Tasks: {0}. Push to a list, a set or a sorted set."),
     "GSMLISTTYPE": (PolicyError, "Pages push to a list, but {0}. Nothing was changed: name another key, or remove it."),

@@ -60,7 +60,7 @@ class FileVersions:
             if version is None:
                 raise UnknownDocument(f"the crawl has no {self._kind} file {name!r}.") from None
             raise UnknownDocument(
-                f"there is no version {version} of {name} any more, or yet; `gossamer {self._kind} history {name}` lists those that are kept."
+                f"there is no version {version} of {name}; `gossamer {self._kind} history {name}` lists those that are kept."
             ) from None
 
     def show_old(self, name: str, version: int) -> Document:

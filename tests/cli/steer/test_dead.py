@@ -94,7 +94,7 @@ def test_a_list_is_narrowed(command: Command, words: tuple[str, ...], numbers: l
 def test_a_list_is_bounded_and_says_so(command: Command) -> None:
     said = command("dead", "list", "--limit", "2")
     assert len(said.rows) == 2
-    assert said.err == "there are more; --limit shows more than 2\n"
+    assert said.err == "there are more than 2; raise --limit to see them\n"
     assert command("dead", "list", "--limit", "6").err == ""
 
 

@@ -55,7 +55,7 @@ class TestGroup:
         assert said.out == "group news is paused: their sale\n"
         assert leased(frontier) == []
         assert command("group", "list", "--json").json[0]["paused"] == "their sale"
-        assert command("group", "resume", "news").out == "group news goes on\n"
+        assert command("group", "resume", "news").out == "group news is resumed\n"
         assert len(leased(frontier)) == 27
 
     def test_resume_says_what_else_holds_it(self, command: Command, frontier: ValkeyFrontier) -> None:
@@ -63,7 +63,7 @@ class TestGroup:
         token = Token.fresh()
         [lease] = frontier.exchange(token, want=1).leases
         frontier.exchange(token.next(), settle=[Settlement(lease, Ending.FAILED)])
-        assert command("group", "resume", "news").out == "group news still waits: dead_full\n"
+        assert command("group", "resume", "news").out == "group news is still paused: dead_full\n"
 
     def test_an_unknown_group_is_an_error(self, command: Command) -> None:
         for verb in ("pause", "resume", "drop"):

@@ -174,7 +174,7 @@ def resume(name: Name, where: options.Where = options.HERE) -> None:
     with where.find() as frontier:
         for site, waiting in Registry(frontier).resume(name).items():
             where.log(frontier, "resume", f"site {site}")
-            output.write_line(f"site {site} {'still waits: ' + waiting if waiting else 'goes on'}")
+            output.write_line(f"site {site} {'is still paused: ' + waiting if waiting else 'is resumed'}")
 
 
 app.command()(remove)

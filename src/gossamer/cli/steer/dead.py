@@ -71,7 +71,7 @@ def list_(
             ],
         )
     if more:
-        output.write_notice(f"there are more; --limit shows more than {limit:,}")
+        output.write_notice(f"there are more than {limit:,}; raise --limit to see them")
 
 
 @app.command()

@@ -63,7 +63,7 @@ def resume(group: Name, where: options.Where = options.HERE) -> None:
         frontier.resume(group=group)
         where.log(frontier, "resume", f"group {group}")
         [row] = frontier.counts(group).groups
-    output.write_line(f"group {group} {'still waits: ' + row.paused if row.paused else 'goes on'}")
+    output.write_line(f"group {group} {'is still paused: ' + row.paused if row.paused else 'is resumed'}")
 
 
 @app.command()

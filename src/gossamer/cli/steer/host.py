@@ -119,7 +119,7 @@ def resume(host: Name, where: options.Where = options.HERE) -> None:
     with where.find() as frontier:
         frontier.resume(host=host)
         where.log(frontier, "resume", f"host {host}")
-    output.write_line(f"host {host} goes on")
+    output.write_line(f"host {host} is resumed")
 
 
 def _special(frontier: ValkeyFrontier) -> Iterator[str]:

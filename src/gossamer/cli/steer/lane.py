@@ -72,7 +72,7 @@ def resume(lane: Name, where: options.Where = options.HERE) -> None:
     with where.find() as frontier:
         frontier.resume(lane=lane)
         where.log(frontier, "resume", f"lane {lane}")
-    output.write_line(f"lane {lane} goes on")
+    output.write_line(f"lane {lane} is resumed")
 
 
 @app.command("set")

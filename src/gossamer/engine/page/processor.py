@@ -253,7 +253,9 @@ class PageProcessor:
             detail = f"robots.txt could not be fetched: {word.why.detail}"
             raise PageFailed(word.why.reason, detail, word.why.retriable, word.after)
         if word.after:
-            raise PageFailed("robots", "robots.txt could not be fetched; until it is, no page is.", after=word.after)
+            raise PageFailed(
+                "robots", "robots.txt could not be fetched; no page of the host is fetched before it.", after=word.after
+            )
         return False
 
     async def _known(self, lease: Lease, layer: ServedLayer, request: PageRequest) -> KnownVersion | None:

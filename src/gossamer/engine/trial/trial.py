@@ -233,7 +233,7 @@ class Trial:
         if not word.after:
             return "forbidden", False
         why = f" ({word.why.reason}: {word.why.detail})" if word.why is not None else ""
-        return f"could not be fetched{why}; until it is, no page is", False
+        return f"could not be fetched{why}; no page of the host is fetched before it", False
 
     async def _prepare(self, site: ServedSite) -> None:
         if isinstance(self._fetcher, ScrapyFetcher):
