@@ -11,6 +11,7 @@ from gossamer.planner.alerts.conditions import duration
 from gossamer.planner.alerts.message import LISTED, NAMED
 from gossamer.planner.alerts.outbox import KEPT
 from gossamer.planner.alerts.rules import KINDS, RULES_MAX, AlertFile, AlertRule
+from gossamer.sites.file.schema import descriptions
 
 INTRO = f"""\
 A file of alert rules changes the default ones, or adds others; [the guide](../how-to/alerts-without-prometheus.md) shows how to use it.
@@ -63,11 +64,11 @@ def paragraphs() -> Iterator[str]:
 
 
 def _table(model: Any, without: Any) -> str:
-    rows = []
+    rows, said = [], descriptions(model)
     for name, field in model.model_fields.items():
         if name in without:
             continue
-        meaning = field.description or AlertRule.model_fields[name].description or ""
+        meaning = said.get(name, "")
         rows.append(f"| `{field.alias or name}` | {_default(name, field)} | {' '.join(meaning.split())} |")
     return "\n".join(["| key | default | meaning |", "| --- | --- | --- |", *rows]) if rows else ""
 

@@ -64,6 +64,10 @@ class PageRequest(NamedTuple):
         """The trail of the pages that this one leads to."""
         return [*self.trail[1 - TRAIL :], self.url]
 
+    def sent_with(self, cookies: Mapping[str, str], site: str, options: FetchOptions, referer: str) -> PageRequest:
+        """As it is sent: as `_replace`, in a third of the time."""
+        return PageRequest._make((*self[:3], cookies, *self[4:17], site, options, referer, *self[20:]))
+
     def on(self, trail: Sequence[str], round: int | None, dont_filter: bool) -> PageRequest:
         """A link with its place in the crawl: as `_replace`, in a third of the time, since a page may have many."""
         return PageRequest._make((*self[:11], dont_filter, trail, self.hops, round, *self[15:]))

@@ -17,6 +17,8 @@ def retry_after(value: str, now: float) -> float | None:
     """The seconds that a Retry-After header asks for, as a number or as a date; 0 for a date gone by, None for what cannot be
     read. `now` is the time of the clock, not of a timer."""
     text = value.strip()
+    if not text:
+        return None
     if text.isascii() and text.isdigit():
         return min(float(text[:9]), LONGEST_PAUSE)
     try:

@@ -57,10 +57,10 @@ class ChildRequests:
     def lasting(self, links: Sequence[PageRequest], layer: ServedLayer) -> bool:
         """Whether no later round needs these links: all lead to pages of the site that are fetched once and for all, and none is left
         out now."""
-        site = layer.site
+        site, lanes = layer.site, layer.link_lanes
         return all(
             not crosses(link.layer)
-            and _lane(link, layer) in site.lasting
+            and lanes[link.layer, link.turn > 0] in site.lasting
             and not link.dont_filter
             and (not self._only or link.layer == self._only)
             for link in links
@@ -83,7 +83,7 @@ class ChildRequests:
     ) -> list[Request]:
         """Requests of the links. Those known to be seen go into `omitted` instead; None: make all."""
         site, known, trail = layer.site, self._known.has, None
-        remembering = site.remembering
+        remembering, lanes, again = site.remembering, layer.link_lanes, request.again
         children = []
         secrets = site.compiled.secrets
         for link in links:
@@ -92,9 +92,8 @@ class ChildRequests:
                 url, names = named
                 number = site.compiled.fingerprint(link.layer, url, link.method, link.body)
                 link = link._replace(url=url, fingerprint=number, secrets=(*link.secrets, *names))
-            crossing = crosses(link.layer)
-            lane = link.layer if crossing else _lane(link, layer)
-            unfiltered = link.dont_filter or (bool(request.again) and link.layer == request.again)
+            lane = lanes[link.layer, link.turn > 0]
+            unfiltered = link.dont_filter or (again != "" and link.layer == again)
             if omitted is not None and lane in remembering and not unfiltered and known(lane, link.fingerprint):
                 omitted.append(link)
                 continue
@@ -102,14 +101,9 @@ class ChildRequests:
                 continue
             trail = trail or request.after
             try:
-                child = link.on(trail, None if crossing else request.round, unfiltered)
+                child = link.on(trail, None if crosses(link.layer) else request.round, unfiltered)
                 children.append(payload.pack(child, lane, self._payload_max))
             except (GossamerError, ValueError) as error:
                 self._site_counters.of(site.name).add("site/links_refused")
                 logger.warning("A link of %s cannot be followed: %s", request.url, error)
         return children
-
-
-def _lane(link: PageRequest, layer: ServedLayer) -> str:
-    """The lane of a link within the site. A page turn stays in the lane of its page: a thread that is fetched again is so as a whole."""
-    return layer.lane if link.turn and link.layer == layer.name else layer.site.layers[link.layer].lane

@@ -270,12 +270,12 @@ class PageProcessor:
     ) -> PageRequest | None:
         """The request as it is sent; None if the hook before_request skips it."""
         options, cookies = layer.manner(request.url, request.before)
-        sent = request._replace(
-            cookies={**cookies, **request.cookies} if cookies else request.cookies,
-            site=layer.site.name,
-            options=options,
+        sent = request.sent_with(
+            {**cookies, **request.cookies} if cookies else request.cookies,
+            layer.site.name,
+            options,
             # A redirect does not change it.
-            referer=referer(request.trail[-1], request.url) if layer.referer and request.trail else "",
+            referer(request.trail[-1], request.url) if layer.referer and request.trail else "",
         )
         if known is not None and known.conditions:
             sent = sent._replace(headers={**request.headers, **known.conditions})

@@ -14,7 +14,7 @@ from gossamer.model.fetch import AGENT, FetchOptions
 from gossamer.model.network import ANYWHERE, NEVER, guard_of, leads_inside
 from gossamer.model.page import NOTHING, PageRequest, Response
 from gossamer.sites.compile import CompiledSite
-from gossamer.sites.crossing import target_sites
+from gossamer.sites.crossing import crosses, target_sites
 from gossamer.sites.format import Layer
 from gossamer.sites.format import RequestRule as Asking
 from gossamer.sites.login import LOGIN
@@ -32,17 +32,36 @@ _HOOKS = ("before_request", "after_download", "after_extract", "before_store", "
 Hook = Callable[..., Any]
 
 
+class LinkLanes(dict[tuple[str, bool], str]):
+    """The lanes of the links on a layer's pages, by the layer of a link and whether it is a page turn. A page turn stays in the lane of
+    its page: a thread that is fetched again is so as a whole."""
+
+    def __init__(self, layer: ServedLayer) -> None:
+        super().__init__()
+        self._layer = layer
+
+    def __missing__(self, key: tuple[str, bool]) -> str:
+        name, is_turn = key
+        if is_turn and name == self._layer.name:
+            lane = self._layer.lane
+        else:
+            lane = name if crosses(name) else self._layer.site.layers[name].lane
+        self[key] = lane
+        return lane
+
+
 class ServedLayer:
     """One layer, ready for use. `rule` is None for sitemaps and feeds. `lane` is that of its pages, if it is not called like the layer."""
 
     __slots__ = (
-        "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "canonical", "conditional", "cookies", "function", "guarded", "lane", "name",
-        "on_fail", "options", "recorded", "redirects", "referer", "retries", "retry_status", "rule", "saves", "saves_files", "site", "stores_parent", "strict",
+        "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "canonical", "conditional", "cookies", "function", "guarded", "lane", "link_lanes",
+        "name", "on_fail", "options", "recorded", "redirects", "referer", "retries", "retry_status", "rule", "saves", "saves_files", "site", "stores_parent", "strict",
     )  # fmt: skip
 
     def __init__(self, site: ServedSite, name: str, rule: Layer | None, lane: str = "") -> None:
         self.site, self.name, self.rule = site, name, rule
         self.lane = f"{site.name}.{lane or name}"
+        self.link_lanes = LinkLanes(self)
         whole, grant = site.compiled.site, site.compiled.grant
         asking = _joined(whole.request, rule.request if rule is not None else None)
         self.recorded = rule is not None and rule.keeps_records

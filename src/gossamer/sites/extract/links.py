@@ -242,9 +242,10 @@ class FollowRule:
             if limit and given >= limit:
                 into.limited[self._name] = None
                 return
-            begin = address.lstrip()[:11].lower()
-            if not begin or begin.startswith(LEFT_ALONE):
-                continue
+            if address[:1] != "/":
+                begin = address.lstrip()[:11].lower()
+                if not begin or begin.startswith(LEFT_ALONE):
+                    continue
             try:
                 url = absolute(address)
             except ValueError:
@@ -263,7 +264,7 @@ class FollowRule:
                     continue
                 layer = belongs[0]
             if "#" in url and not self._keeps_fragments(layer):
-                if begin[0] == "#":
+                if address.lstrip()[0] == "#":
                     continue
                 url = url.partition("#")[0]
             if query:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import enum
 import inspect
+import textwrap
 import types
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel
@@ -13,6 +16,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from gossamer.sites.format import SiteSpec
+from gossamer.sites.format.values import SiteModel
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 TEMPLATE = r"\{[A-Za-z_]\w*\}"
@@ -39,6 +43,10 @@ def schema() -> dict[str, Any]:
     where the file extends no other."""
     made = SiteSpec.model_json_schema(by_alias=True)
     definitions = made.pop("$defs")
+    for model in _all_models():
+        properties = (made if model is SiteSpec else definitions[model.__name__])["properties"]
+        for name, text in descriptions(model).items():
+            properties[model.model_fields[name].alias or name]["description"] = text
     body = {"type": "object", **{key: value for key, value in made.items() if key not in ("type", "required")}}
     whole = {
         "$schema": DIALECT,
@@ -131,6 +139,20 @@ class MappingReference(NamedTuple):
 
 def reference() -> list[MappingReference]:
     """Every mapping of the format with all of its keys: the site first, and each before those that stand in it."""
+    return [
+        MappingReference(
+            _name(model),
+            _one_line(inspect.getdoc(model) or ""),
+            tuple(sorted(places, key=lambda place: not place.startswith("Site."))),
+            _keys(model),
+            getattr(model, "OPERATING", frozenset()),
+        )
+        for model, places in _all_models().items()
+    ]
+
+
+def _all_models() -> dict[type[BaseModel], list[str]]:
+    """The mappings of the format, each with the keys at which it stands."""
     where: dict[type[BaseModel], list[str]] = {SiteSpec: []}
 
     def visit(model: type[BaseModel]) -> None:
@@ -144,25 +166,38 @@ def reference() -> list[MappingReference]:
                     visit(inner)
 
     visit(SiteSpec)
-    return [
-        MappingReference(
-            _name(model),
-            _one_line(inspect.getdoc(model) or ""),
-            tuple(sorted(places, key=lambda place: not place.startswith("Site."))),
-            _keys(model),
-            getattr(model, "OPERATING", frozenset()),
-        )
-        for model, places in where.items()
-    ]
+    return where
+
+
+def descriptions(model: type[BaseModel]) -> dict[str, str]:
+    """What the docstrings below the fields of a class say. Read only here: if pydantic did it, it would read the source of every class
+    whenever the class is imported."""
+    return {
+        name: text
+        for parent in reversed(model.__mro__)
+        if issubclass(parent, SiteModel)
+        for name, text in _docstrings(parent)
+        if name in model.model_fields
+    }
+
+
+def _docstrings(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    [declared] = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    assert isinstance(declared, ast.ClassDef)
+    for field, text in pairwise(declared.body):
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(found))):
+                yield name, inspect.cleandoc(found)
 
 
 def _keys(model: type[BaseModel]) -> tuple[KeyReference, ...]:
+    said = descriptions(model)
     return tuple(
         KeyReference(
             field.alias or name,
             _type(field.annotation, field.metadata, field.json_schema_extra),
             _default(field),
-            _one_line(field.description or ""),
+            _one_line(said.get(name, "")),
         )
         for name, field in model.model_fields.items()
     )
