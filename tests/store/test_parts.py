@@ -76,6 +76,51 @@ def test_a_page_that_is_not_read_takes_nothing_along(forum: Store) -> None:
     assert ids(forum) == "ac"
 
 
+def test_a_page_turn_that_leads_nowhere_or_back_does_not_keep_what_is_gone(forum: Store) -> None:
+    """Pages by number end with one that is not there, or that redirects to another page of the thread."""
+
+    def absent(number: int, round: int, *to: int) -> Row:
+        return row("", PagePart(number, number - 1, to, round, absent=True), title=None)
+
+    forum.write([absent(2, 1), page(1, "ab", 3, title="T"), page(2, "cd", 3), absent(3, 1)])
+    assert (ids(forum), columns(forum)) == ("abcd", [(1, "T", None)])
+    forum.write([page(1, "a", 3, round=2), absent(2, 2, 7)])
+    assert ids(forum) == "abcd", "it leads to a page that is not known, and is read as that"
+    forum.write([page(2, "c", 3, round=2), absent(3, 1), absent(3, 2, 2), absent(2, 2)])
+    assert ids(forum) == "ac"
+    forum.write([page(1, "a", 2, round=3), absent(2, 2)])
+    assert ids(forum) == "ac", "a page of the round before"
+    forum.write([absent(2, 3, 1), absent(2, 3, 1), absent(5, 3)])
+    assert (ids(forum), columns(forum)) == ("a", [(1, "T", None)])
+    forum.write([absent(2, 1)._replace(values={"id": 2})])
+    assert columns(forum) == [(1, "T", None)], "no row for a thread that nobody has read"
+
+
+def test_a_page_that_redirected_is_also_the_page_that_it_led_to(forum: Store) -> None:
+    """The list links /t/1, which leads to /t/1/a (page 9); further pages link that one, which is seen and does not come."""
+
+    def first(ids: str, round: int, title: str, number: int = 1, alias: int = 9) -> Row:
+        return row(ids, PagePart(number, 0, (2,), round, rank=1, alias=alias), title=title)
+
+    def second(ids: str, round: int) -> Row:
+        return row(ids, PagePart(2, 1, (9,), round, rank=2), title="page")
+
+    forum.write([first("ab", 1, "T"), second("cd", 1)])
+    forum.write([first("a", 2, "U"), second("c", 2)])
+    assert (ids(forum), columns(forum)) == ("ac", [(1, "U", None)])
+    # Linked as /t/1/a, then as /t/1 again: both are the first page.
+    forum.write([first("ae", 3, "V", 9, 0), second("f", 3)])
+    forum.write([first("ae", 4, "V", 9, 0), second("f", 4)])
+    assert (ids(forum), columns(forum)) == ("aef", [(1, "V", None)])
+    forum.write([first("g", 5, "W"), second("h", 5)])
+    assert (ids(forum), columns(forum)) == ("gh", [(1, "W", None)])
+    # A number that is too high leads to ?p=1 (7), which is not the URL of the first page.
+    forum.write(
+        [first("g", 6, "W"), row("g", PagePart(2, 1, (3,), 6, alias=7)), row("", PagePart(3, 2, (7,), 6, absent=True))]
+    )
+    assert ids(forum) == "g"
+
+
 def test_a_last_page_that_is_linked_directly_is_not_the_whole_thread(forum: Store) -> None:
     forum.write([page(1, "ab", 1)])
     for round in (2, 3):  # The thread has grown; its first page was seen and is not read again.
@@ -175,6 +220,7 @@ PAGERS: dict[str, Callable[[int, int], set[int]]] = {
     "next and last": lambda page, last: {page + 1, last} if page < last else set(),
     "previous and next": lambda page, last: {page - 1, page + 1},
     "all": lambda page, last: set(range(1, last + 1)),
+    "by number": lambda page, last: {page + 1},
 }
 
 
@@ -183,6 +229,7 @@ def test_threads_of_any_shape_have_what_their_pages_have(pager: str) -> None:
     """Lists link the first page and others, pages arrive in any order, some fail, and each round finds another thread."""
     for seed in range(500):
         chance, thread, stored, columns = random.Random(f"{pager}{seed}"), Thread(), set[int](), dict[str, Any]()
+        redirects = chance.random() < 0.3  # The first page was linked by another URL than its pages link it by.
         comments, size, told = list(range(chance.randrange(12))), chance.randint(1, 3), f"{pager}, {seed}"
         for round in range(5):
             pages = [comments[at : at + size] for at in range(0, len(comments), size)] or [[]]
@@ -195,12 +242,21 @@ def test_threads_of_any_shape_have_what_their_pages_have(pager: str) -> None:
                 turn = queue.pop(page)
                 if page in failing:
                     continue
+                if page > last:  # It is not there, or leads to the last one.
+                    absent = PagePart(page, turn, chance.choice([(), (last,)]), round, absent=True)
+                    does, sweep = apply(thread, absent, frozenset())
+                    stored = {one for one in stored if sweep is None or not sweep.removes(one)}
+                    assert does is Columns.LEAVES, told
+                    continue
                 read.add(page)
+                there = last + (pager == "by number")
                 children, turns = (
                     frozenset(pages[page - 1]),
-                    PAGERS[pager](page, last) & set(range(1, last + 1)) - {page},
+                    PAGERS[pager](page, last) & set(range(1, there + 1)) - {page},
                 )
                 part = PagePart(page, turn, tuple(turns), round, rank=page)
+                if page == 1 and redirects:
+                    part = part._replace(page=1000, alias=1)
                 does, sweep = apply(thread, part, children)
                 stored = {one for one in stored if sweep is None or not sweep.removes(one)} | children
                 for name, value in {"page": (round, page), "last": round if page == last else None}.items():
@@ -215,11 +271,11 @@ def test_threads_of_any_shape_have_what_their_pages_have(pager: str) -> None:
                 assert stored == set(comments), told
                 assert columns["page"] == (round, 1), told
                 assert columns["last"] is not None, told
-            for _ in range(chance.randrange(5)):
+            for new in range(chance.randrange(5)):
                 if comments and chance.random() < 0.4:
                     comments.remove(chance.choice(comments))
                 else:
-                    comments.insert(chance.choice([0, len(comments)]), 100 + 10 * round + len(comments))
+                    comments.insert(chance.choice([0, len(comments)]), 100 + 10 * round + new)
 
 
 def test_a_history_has_no_row_for_what_a_further_page_lacks(store: Store) -> None:

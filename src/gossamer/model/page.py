@@ -53,6 +53,8 @@ class PageRequest(NamedTuple):
     """What is reported of it to the producer of its task; so is the page it redirects to."""
     row: Sequence[str] = ()
     """Of a page turn from a page that a function read: the digests of its record's key and of the lists in it."""
+    thread: Mapping[str, Any] = NOTHING
+    """Of a page turn of a thread that is one row: the key of the row."""
 
     @property
     def before(self) -> str:

@@ -46,7 +46,8 @@ class PagePart(NamedTuple):
     `turns` is a page that nobody will read. `turn` counts the page turns from the first page; of several pages without one, that of
     the lowest `rank` is the first. A `whole` part has no further pages; it replaces what the same page brought before. Where several sources bring children of one table (`shared`),
     each replaces its own only. `lists` is a number of the lists in the row's columns, 0 for none: a row that has them is refused where
-    another page of the same thread has brought others, which it would replace.
+    another page of the same thread has brought others, which it would replace. An `absent` part is of a page turn that leads to no
+    page of its own: it is not there, or redirects to the page among `turns`, which the thread may have. `alias` is the number of the page that it redirected to, 0 for none: what turns to that one means this page.
     """
 
     page: int
@@ -58,6 +59,8 @@ class PagePart(NamedTuple):
     shared: bool = False
     rank: int = 0
     lists: int = 0
+    absent: bool = False
+    alias: int = 0
 
 
 LAST = 2**62

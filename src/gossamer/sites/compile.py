@@ -95,6 +95,7 @@ class CompiledSite:
         self.overwritten = self._rows.overwritten
         self.key_of = self._rows.key_of
         self.table_of = self._rows.table_of
+        self.thread_of = self._rows.thread_of
         self.secrets: Secrets | None = None
         """The variables that stand in its requests."""
         self.login: Login | None = None

@@ -33,11 +33,12 @@ POSITIONS = 2**17
 
 class Columns(Enum):
     """What a page does to the columns of its row: it says what they are; it says so, but where it has nothing another page of the
-    round may have brought something; it fills what is empty."""
+    round may have brought something; it fills what is empty; it has none."""
 
     SAYS = "says"
     JOINS = "joins"
     FILLS = "fills"
+    LEAVES = "leaves"
 
 
 class ChildSweep(NamedTuple):
@@ -148,6 +149,10 @@ def apply(thread: Thread, part: PagePart, children: frozenset[int]) -> tuple[Col
         return Columns.SAYS, ChildSweep(drop=gone.difference(*(line.children for line in thread.values())))
     row = thread.setdefault((part.source, 0), _PageState())
     pages = {page: line for (source, page), line in thread.items() if source == part.source and page}
+    if part.alias and part.alias == row.first and not part.turn:
+        part = part._replace(page=part.alias, alias=part.page)  # The first page has another URL that leads to it.
+    if part.absent and _is_awaited(row, pages, part):
+        return Columns.LEAVES, None
     if part.turn and row.first is None:
         return Columns.SAYS, None  # A row of its own that a page turn led to.
     new, changed, came = row.first is None, False, None
@@ -171,9 +176,9 @@ def apply(thread: Thread, part: PagePart, children: frozenset[int]) -> tuple[Col
         elif part.page == row.first:
             row.rank = part.rank
         pages.setdefault(row.first or 0, _PageState(came, first=1))
-    columns = Columns.FILLS
+    columns = Columns.LEAVES if part.absent else Columns.FILLS
     if part.page == row.first:
-        others = changed or any(line.read for page, line in pages.items() if page != part.page)
+        others = changed or any(line.read for page, line in pages.items() if page not in (part.page, part.alias))
         columns = Columns.JOINS if others else Columns.SAYS
         if not part.shared:
             row.children = children
@@ -185,7 +190,9 @@ def apply(thread: Thread, part: PagePart, children: frozenset[int]) -> tuple[Col
     elif pages:
         linked = None if part.turn else part.rank
         pages[part.page] = _PageState(part.round, rank=linked, read=True, children=children)
-        for page in part.turns:
+        if part.alias not in (0, row.first) and not ((other := pages.get(part.alias)) and other.read):
+            pages[part.alias] = _PageState(part.round, read=True, children=children)
+        for page in () if part.absent else part.turns:
             pages.setdefault(page, _PageState()).first = None
         if all(line.read for line in pages.values()):
             whole = frozenset().union(*(line.children for line in pages.values()))
@@ -199,6 +206,13 @@ def apply(thread: Thread, part: PagePart, children: frozenset[int]) -> tuple[Col
         del thread[key]
     thread.update({(part.source, page): line for page, line in pages.items()})
     return columns, said
+
+
+def _is_awaited(row: _PageState, pages: dict[int, _PageState], part: PagePart) -> bool:
+    """Whether the thread is not of this round, or has something of the page already, or still gets it: it redirects to a page that no
+    other page of the thread turns to."""
+    known = pages.get(part.page)
+    return part.round != row.round or known is None or known.read or not pages.keys() >= {*part.turns}
 
 
 def _note_lists(thread: Thread, part: PagePart) -> None:

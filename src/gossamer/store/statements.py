@@ -90,6 +90,8 @@ def _write_batch(
         further: dict[Identity, Bound] = {}
         for one in table_batch.parts:
             columns = decided.columns[id(one)]
+            if columns is Columns.LEAVES:
+                continue
             if columns is Columns.FILLS:
                 known = further.setdefault(one.identity, {})
                 known.update({name: value for name, value in one.values.items() if known.get(name) is None})
@@ -212,6 +214,8 @@ def _add_changes(
     every = {identity: list(changes) for identity, changes in table_batch.changes.items()}
     for one in table_batch.parts:
         columns = decided.columns[id(one)]
+        if columns is Columns.LEAVES:
+            continue
         every.setdefault(one.identity, []).append(values := said_by(one.values, columns))
         if columns is Columns.FILLS:
             further.add(id(values))

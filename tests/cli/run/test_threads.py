@@ -191,3 +191,47 @@ def test_pages_that_name_the_first_as_their_own_are_one_row_in_any_order(place: 
                 (f"post 1, {round}", "closed", f"{site.url}/t/1")
             ]
             assert place.rows("select text from comments order by 1") == [(str(page + 1),) for page in range(last)]
+
+
+@pytest.mark.parametrize("end", ["gone", "first", "last", "empty"])
+def test_comments_that_are_deleted_go_where_pages_are_counted_until_one_is_not_there(place: Place, end: str) -> None:
+    """As forums answer for a number that is too high: 404, or a redirect to their first or last page."""
+
+    def serve(site: Site, threads: dict[int, list[int]]) -> None:
+        site.on("/list", links(*(f"/t/{number}" for number in threads)))
+        for number, comments in threads.items():
+            last = max(1, -(-len(comments) // ON_A_PAGE))
+            for at in range(1, 6):
+                found = comments[(at - 1) * ON_A_PAGE : at * ON_A_PAGE]
+                body = f"<h1>T</h1>{''.join(f'<p class=c id={one}>text {one}</p>' for one in found)}"
+                to = f"/t/{number}" if end == "first" or last == 1 else f"/t/{number}?p={last}"
+                over = {"gone": Reply(404), "empty": Reply(body="<h1>T</h1>")}.get(
+                    end, Reply(302, headers={"Location": to})
+                )
+                site.on(f"/t/{number}?p={at}" if at > 1 else f"/t/{number}", Reply(body=body) if at <= last else over)
+
+    with Site() as site:
+        turning = FORUM.replace("css: a.next, to: post", "url: '/t/{id}?p={turn+1}', to: post, when: comments")
+        place.write(turning.replace("SITE", site.url))
+        for threads in (
+            {1: [*range(100, 108)], 2: [200, 201, 202]},
+            {1: [100, 101, 102, 104, 105, 106], 2: [200, 202]},
+            {1: [100, 101], 2: [200, 202, 203, 204, 205, 206]},
+        ):
+            serve(site, threads)
+            place.crawl("site.yaml")
+            assert place.rows("select parent_id, id, text from comments order by 1, 2") == said(threads)
+            assert place.rows("select id, title from posts order by id") == [(1, "T"), (2, "T")]
+
+
+def test_a_linked_page_that_is_not_there_deletes_nothing(place: Place) -> None:
+    """A page that another one links should be there: nobody knows what it had."""
+    with Site() as site:
+        place.write(FORUM.replace("SITE", site.url))
+        serve(site, {1: [*range(100, 108)]})
+        place.crawl("site.yaml")
+        serve(site, {1: [*range(101, 108)]})
+        site.on("/list", links("/t/1"))
+        site.on("/t/1/2", Reply(404))
+        place.crawl("site.yaml")
+        assert place.rows("select parent_id, id, text from comments order by 1, 2") == said({1: [*range(100, 108)]})

@@ -35,6 +35,8 @@ def pack(request: PageRequest, lane: str, limit: int | None = None) -> Request:
         meta["secrets"] = list(request.secrets)
     if request.row:
         meta["row"] = list(request.row)
+    if request.thread:
+        meta["thread"] = request.thread
     if request.task:
         meta[CARRIED] = request.task
     fields: dict[str, Any] = {"url": request.url}
@@ -88,6 +90,7 @@ def unpack(lease: Lease | PageInfo | DeadLetter) -> PageRequest:
         secrets=meta.get("secrets", ()),
         task=meta.get(CARRIED, NOTHING),
         row=meta.get("row", ()),
+        thread=meta.get("thread", NOTHING),
     )
 
 

@@ -210,8 +210,9 @@ class PageProcessor:
             raise PageFailed(of_status(status), f"The response had status {status}.", after=asked)
         if (target := layer.redirect(response)) is not None:
             hop = next_hop(sent, response, target, request.hops, layer.redirects)
-            return self._redirected(lease, layer, request, hop)
+            return await self._redirected(lease, layer, request, hop)
         if layer.is_gone(status):
+            await self._reader.absent(layer, request)
             counters.add("site/gone")
             self._seeds.unread(request, "gone")
             return Settlement(lease, visit=PageVisit(status) if layer.recorded else None)
@@ -312,7 +313,7 @@ class PageProcessor:
         first = request.hops[0] if request.hops else request.url
         return None if url == first else layer.site.compiled.away(layer.name, first, url)
 
-    def _redirected(self, lease: Lease, layer: ServedLayer, request: PageRequest, hop: PageRequest) -> Settlement:
+    async def _redirected(self, lease: Lease, layer: ServedLayer, request: PageRequest, hop: PageRequest) -> Settlement:
         url, names = hop.url, request.secrets
         if (secrets := layer.site.compiled.secrets) is not None:
             # A page that sends its visitors on with a key in the address.
@@ -320,6 +321,8 @@ class PageProcessor:
             names = (*names, *more)
         first = request.hops[0] if request.hops else request.url
         fingerprint = layer.site.compiled.redirected(layer.name, first, url, hop.method, hop.body)
+        if fingerprint != lease.fingerprint and not self._away(layer, request, url):
+            await self._reader.absent(layer, request, url)
         if self._away(layer, request, url) and not self._away(layer, request, request.url):
             # Each page once. Here, since the pages that lead to the same one after the first are filtered.
             self._site_counters.of(layer.site.name).add(REDIRECTED + layer.name)

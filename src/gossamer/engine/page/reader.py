@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -43,6 +43,7 @@ from gossamer.model.page import PageRequest, Record, Response
 from gossamer.model.plan.page_record import content_signature
 from gossamer.model.reply import PIPELINE
 from gossamer.sites.downloader import ItemFailed
+from gossamer.sites.extract.turns import MARK
 from gossamer.sites.page import LimitExceeded, PageVerdict, Reading
 from gossamer.sites.plan import FEED, SITEMAP
 from gossamer.sites.tables.parts import turns
@@ -151,6 +152,8 @@ class PageReader:
             reading = reading._replace(links=[_with_row(link, layer, row) for link in reading.links])
         part = layer.site.compiled.part(layer.name)
         further = turns(reading, layer.name) if part is not None or layer.function is not None else ()
+        if further and records and (thread := self._thread(layer, request, response, records[0])):
+            reading = reading._replace(links=[_of_thread(link, layer, thread) for link in reading.links])
         items, kept = await self._store(layer, request, response, records, further)
         if layer.function is not None or layer.after_extract is not None:
             await self._children.define_targets(layer.site, reading.links)
@@ -160,6 +163,24 @@ class PageReader:
         # A thread is known as a whole only if all its pages are read.
         whole = part is None or part.whole or not (request.turn or further)
         return settlement, whole and self._children.lasting(reading.links, layer)
+
+    @staticmethod
+    def _thread(layer: ServedLayer, request: PageRequest, response: Response, record: Record) -> Mapping[str, Any]:
+        site = layer.site.compiled
+        return site.thread_of(record, site.canonical(layer.name, layer.own_url(response)), request.round)
+
+    async def absent(self, layer: ServedLayer, request: PageRequest, to: str = "") -> None:
+        """A page turn leads to no page of its own: a thread may be whole without it. `to` is where it redirects to; a page that is not
+        there ends only the pages that a rule counts, since what a page links to should be there."""
+        if not request.thread or not (to or MARK in request.inherited):
+            return
+        try:
+            if not await self._record_sink.put_absent(layer, request, to):
+                raise PageFailed(
+                    STORE_AWAY, "The database could not be reached in time.", after=self._record_sink.pause
+                )
+        except StoreRefused as error:
+            raise PageFailed("store_refused", str(error), again=False) from error
 
     def led_away(
         self, lease: Lease, layer: ServedLayer, request: PageRequest, response: Response, there: str
@@ -292,6 +313,10 @@ class PageReader:
             for name in named.difference(reading.missing):
                 if name.partition(".")[0] in layer.rule.fields:
                     counters.add(f"{UNREADABLE}{layer.name}.{name}")
+
+
+def _of_thread(link: PageRequest, layer: ServedLayer, thread: Mapping[str, Any]) -> PageRequest:
+    return link._replace(thread=thread) if link.turn and link.layer == layer.name else link
 
 
 def _with_row(link: PageRequest, layer: ServedLayer, row: tuple[str, ...]) -> PageRequest:

@@ -184,6 +184,16 @@ class Rows:
                 return None
         return tuple(found)
 
+    def thread_of(self, record: Record, url: str, round: int | None) -> Mapping[str, Any]:
+        """The key of a row that the further pages of its thread have, too, by name. Empty where rows are whole, or a further page
+        cannot know it."""
+        part = self.parts.get(record.layer)
+        if part is None or part.whole:
+            return {}
+        facts = {"url": url, "site": self._site.site, "layer": record.layer, "round": round}
+        key = {name: record.fields.get(name, facts.get(name)) for name in self._keys[record.layer]}
+        return {} if None in key.values() else key
+
     def overwritten(self, layer: str, records: Sequence[Record]) -> dict[str, int]:
         """How many records of a page are lost to others of it, with the same key and other values: by their layer, or LAYER.FIELD for
         nested ones."""
