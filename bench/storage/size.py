@@ -10,14 +10,13 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import ormsgpack
 from bench.storage.measure import Progress, server_seconds, start_server, used_memory
 from bench.storage.peers import Gossamer, ScrapyRedis
 from bench.storage.workload import Site
 from scrapy_redis.connection import get_redis
 
-from gossamer.frontier.call import text
-from gossamer.frontier.server import keys, library
+from gossamer.frontier.call import function_call, text
+from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.frontier.verbs.control.tables import seen_table
 from gossamer.frontier.verbs.work.batch import entry_of
@@ -168,7 +167,7 @@ class Memory:
     def ask(self, action: str, batch: list[str]) -> str:
         self._sequence += 1
         header = {"i": self._incarnation, "s": self._sequence, "policy": self._policy, "fps": batch, "action": action}
-        reply = self._frontier.connection.call(library.function("mark"), [self._key], [ormsgpack.packb(header)])
+        [reply] = self._frontier.ask([function_call("mark", self._key, header)])
         return text(reply)
 
     def count(self) -> int:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.support.planned_crawl import LEAD, PAGES, PlannedCrawl
+from tests.support.planned_crawl import LEAD, PAGES, PlannedCrawl, verb_of
 
 from gossamer.errors import NotLeader
-from gossamer.frontier.call import FunctionCall
+from gossamer.frontier.connection.router import RoutedCommand, Talk
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupPolicy, LanePolicy, RecordPolicy, Request, Token
 from gossamer.planner.loop import Planner
@@ -39,17 +39,17 @@ class Counting:
     """Counts the calls of a planner, and kills it before one of them. A question to several partitions is several calls."""
 
     def __init__(self, frontier: ValkeyFrontier, last: int | None) -> None:
-        self._ask, self._last = frontier.ask, last
+        self._ask, self._last = frontier.calls.ask, last
         self.calls: list[str] = []
-        frontier.ask = self.ask  # type: ignore[method-assign]
+        frontier.calls.ask = self.ask  # type: ignore[method-assign]
 
-    def ask(self, asks: Sequence[FunctionCall]) -> list[Any]:
+    def ask(self, calls: Sequence[RoutedCommand]) -> Talk[list[Any]]:
         answers = []
-        for one in asks:
+        for one in calls:
             if len(self.calls) == self._last:
                 raise Killed
-            self.calls.append(one.verb)
-            answers += self._ask([one])
+            self.calls.append(verb_of(one))
+            answers += yield from self._ask([one])
         return answers
 
 

@@ -7,9 +7,9 @@ from itertools import count
 from typing import Any
 
 import pytest
-from tests.support.planned_crawl import LEAD, PlannedCrawl
+from tests.support.planned_crawl import LEAD, PlannedCrawl, verb_of
 
-from gossamer.frontier.call import FunctionCall
+from gossamer.frontier.connection.router import RoutedCommand, Talk
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, Request, Token
 from gossamer.planner.loop import Planner
@@ -27,17 +27,17 @@ class Mortal:
     """Lets a planner make so many steps on the server. A question to several partitions is several steps."""
 
     def __init__(self, frontier: ValkeyFrontier, steps: int) -> None:
-        self._ask, self.left = frontier.ask, steps
-        frontier.ask = self.ask  # type: ignore[method-assign]
+        self._ask, self.left = frontier.calls.ask, steps
+        frontier.calls.ask = self.ask  # type: ignore[method-assign]
 
-    def ask(self, asks: Sequence[FunctionCall]) -> list[Any]:
+    def ask(self, calls: Sequence[RoutedCommand]) -> Talk[list[Any]]:
         answers = []
-        for one in asks:
-            if one.verb in STEPS:
+        for one in calls:
+            if verb_of(one) in STEPS:
                 if not self.left:
                     raise Killed
                 self.left -= 1
-            answers += self._ask([one])
+            answers += yield from self._ask([one])
         return answers
 
 

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, Self, cast
 
+from gossamer.frontier.connection.router import RoutedCommand
 from gossamer.frontier.contract import Frontier
+from gossamer.frontier.server.library import function
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Ending, GroupPolicy, LanePolicy, Request, Selection, Settlement, StartState, Token
 from gossamer.planner.alerts.watch import AlertWatch
@@ -22,6 +24,11 @@ PAGES = LanePolicy()
 
 def site(name: str, schedule: str) -> str:
     return f"site: {name}\nseeds: [http://{name}.example/]\nschedule: {schedule}\nlayers: {{page: {{seen: round}}}}\n"
+
+
+def verb_of(call: RoutedCommand) -> str:
+    """The verb that a call of a server function is."""
+    return str(call.command[1]).removeprefix(function(""))
 
 
 class Interrupted:

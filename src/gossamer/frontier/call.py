@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import ormsgpack
 
@@ -23,31 +23,30 @@ from gossamer.errors import (
     UnknownLane,
     VersionConflict,
 )
+from gossamer.frontier.connection.router import RoutedCommand
+from gossamer.frontier.server.library import function
 from gossamer.model import inherited
 
 T = TypeVar("T")
 
 
-class FunctionCall(NamedTuple):
-    """A function of the library, its keys and its arguments."""
-
-    verb: str
-    keys: list[str]
-    args: list[Any]
-
-
-Verb = Generator[list[FunctionCall], list[Any], T]
+Verb = Generator[list[RoutedCommand], list[Any], T]
 """A verb as a generator without I/O: it yields calls that may be made at once, is sent their replies, and returns the result."""
+FINAL = frozenset(("group_open", "restore", "restore_tasks"))
+"""Behind sentinels only the primary that they name now may answer: workers end by it, or what was restored is removed elsewhere."""
 
 
-def function_call(verb: str, key: str | list[str], header: dict[str, Any], *rest: Any) -> FunctionCall:
+def function_call(verb: str, key: str | list[str], header: dict[str, Any], *rest: Any) -> RoutedCommand:
+    """The call of a function. Its keys must share a hash tag."""
     try:
         packed = ormsgpack.packb(header)
     except ormsgpack.MsgpackEncodeError as problem:
         raise InvalidRequest(
             f"{verb}: a value cannot be sent ({problem}). Names and reasons must be plain text."
         ) from None
-    return FunctionCall(verb, key if isinstance(key, list) else [key], [packed, *rest])
+    names = key if isinstance(key, list) else [key]
+    command = ("FCALL", function(verb), len(names), *names, packed, *rest)
+    return RoutedCommand(command, names[0], final=verb in FINAL)
 
 
 def own(incarnation: str) -> str:

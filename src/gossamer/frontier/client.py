@@ -1,4 +1,4 @@
-"""Clients that call the server's functions: one blocking, one for asyncio.
+"""Calls of the server's functions, without I/O, and the two clients that make them: one blocking, one for asyncio.
 
 A call whose reply was lost is repeated unchanged, and so with the same token, until GOSSAMER_OUTAGE_SECONDS have passed: it takes
 effect at most once.
@@ -6,18 +6,20 @@ effect at most once.
 
 from __future__ import annotations
 
-import asyncio
+import random
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from gossamer.closeable import Closeable
 from gossamer.errors import FrontierError, FrontierUnavailable, FunctionsTooNew
-from gossamer.frontier.call import FunctionCall, Verb, function_missing, translate
-from gossamer.frontier.connection import AsyncConnection, Connection, connect, connect_async
+from gossamer.frontier.call import Verb, function_missing, translate
+from gossamer.frontier.connection import AsyncConnection, Connection, connect
+from gossamer.frontier.connection.commands import Commands
+from gossamer.frontier.connection.failure import value
+from gossamer.frontier.connection.router import RoutedCommand, Talk
 from gossamer.frontier.server import library as server_library
 from gossamer.frontier.server.info import Library
-from gossamer.frontier.verbs.crawl import RetryTimer
 from gossamer.settings import Settings
 
 T = TypeVar("T")
@@ -39,13 +41,80 @@ def _newer(found: Mapping[str, Sequence[Library]], ours: str) -> FunctionsTooNew
     )
 
 
+class RetryTimer:
+    """For how long a call is repeated while the server is away: in full-jitter steps from 20 ms to 1 s."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+        self._step = 0.02
+
+    def pause(self, error: FrontierError) -> float:
+        """Return how long to wait before the next try; raise the error when the time is over."""
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise error
+        wait = min(left, random.uniform(self._step / 2, self._step))
+        self._step = min(1.0, self._step * 2)
+        return wait
+
+
+class FunctionCalls:
+    """Runs verbs and calls functions, as talks. `library` is the code to load where it is missing; ours by default."""
+
+    def __init__(self, commands: Commands, outage: float, library: str | None = None) -> None:
+        self._commands = commands
+        self._place = commands.address.safe
+        self._seconds = min(outage, REPEAT_SECONDS)
+        self._library = library or server_library.library()
+
+    def load_library(self) -> Talk[None]:
+        """Load the server-side functions where they are missing or older."""
+        return self._commands.function_install(self._library)
+
+    def run(self, verb: Verb[T]) -> Talk[T]:
+        """Run a verb to its end. An error reply is raised inside the verb, at the call that caused it, so that the verb may handle it."""
+        try:
+            calls = next(verb)
+            while True:
+                try:
+                    replies = yield from self.ask(calls)
+                except FrontierError as error:
+                    calls = verb.throw(error)
+                else:
+                    calls = verb.send(replies)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        except MISREAD as error:
+            found = yield from self._commands.function_list(server_library.PATTERN)
+            if newer := _newer(found, self._library):
+                raise newer from error
+            raise
+
+    def ask(self, calls: Sequence[RoutedCommand]) -> Talk[list[Any]]:
+        """Make calls at once. All are sent, whatever becomes of any of them; the first error is raised after all have ended."""
+        if not calls:
+            return []
+        patience = RetryTimer(self._seconds)
+        while True:
+            try:
+                entries = yield from self._commands.router.run(calls)
+                return [value(entry, self._place) for entry in entries]
+            except FrontierUnavailable as error:
+                yield patience.pause(error)
+            except FrontierError as error:
+                if not function_missing(error):
+                    raise translate(error) from None
+                yield patience.pause(error)
+                yield from self.load_library()
+
+
 class FunctionClient(Closeable):
-    """Calls functions over a blocking connection. `library` is the code to load where it is missing; ours by default."""
+    """Calls functions over a blocking connection."""
 
     def __init__(self, connection: Connection, outage: float, library: str | None = None) -> None:
         self.connection = connection
-        self._outage = outage
-        self._library = library or server_library.library()
+        self.calls = FunctionCalls(connection.commands, outage, library)
 
     @classmethod
     def connect(cls, settings: Settings) -> FunctionClient:
@@ -59,102 +128,33 @@ class FunctionClient(Closeable):
         return function_client
 
     def load_library(self) -> None:
-        """Load the server-side functions where they are missing or older."""
-        self.connection.function_install(self._library)
+        self.connection.drive(self.calls.load_library())
 
     def run(self, verb: Verb[T]) -> T:
-        """Run a verb to its end. An error reply is raised inside the verb, at the call that caused it, so that the verb may handle it."""
-        try:
-            asks = next(verb)
-            while True:
-                try:
-                    answers = self.ask(asks)
-                except FrontierError as error:
-                    asks = verb.throw(error)
-                else:
-                    asks = verb.send(answers)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        except MISREAD as error:
-            if newer := _newer(self.connection.function_list(server_library.PATTERN), self._library):
-                raise newer from error
-            raise
+        return self.connection.drive(self.calls.run(verb))
 
-    def ask(self, asks: Sequence[FunctionCall]) -> list[Any]:
-        calls = [(server_library.function(a.verb), a.keys, a.args) for a in asks]
-        patience = RetryTimer(min(self._outage, REPEAT_SECONDS))
-        while True:
-            try:
-                if len(calls) == 1:
-                    return [self.connection.call(*calls[0])]
-                return self.connection.execute_many(calls)
-            except FrontierUnavailable as error:
-                time.sleep(patience.pause(error))
-            except FrontierError as error:
-                if not function_missing(error):
-                    raise translate(error) from None
-                time.sleep(patience.pause(error))
-                self.load_library()
+    def ask(self, calls: Sequence[RoutedCommand]) -> list[Any]:
+        return self.connection.drive(self.calls.ask(calls))
 
     def close(self) -> None:
         self.connection.close()
 
 
 class AsyncFunctionClient:
-    """`FunctionClient` for asyncio."""
+    """Calls functions over a connection for asyncio."""
 
     def __init__(self, connection: AsyncConnection, outage: float, library: str | None = None) -> None:
         self.connection = connection
-        self._outage = outage
-        self._library = library or server_library.library()
-
-    @classmethod
-    async def connect(cls, settings: Settings) -> AsyncFunctionClient:
-        function_client = AsyncFunctionClient(await connect_async(settings), settings["GOSSAMER_OUTAGE_SECONDS"])
-        try:
-            await function_client.load_library()
-        except BaseException:
-            await function_client.close()
-            raise
-        return function_client
+        self.calls = FunctionCalls(connection.commands, outage, library)
 
     async def load_library(self) -> None:
-        await self.connection.function_install(self._library)
+        await self.connection.drive(self.calls.load_library())
 
     async def run(self, verb: Verb[T]) -> T:
-        try:
-            asks = next(verb)
-            while True:
-                try:
-                    answers = await self.ask(asks)
-                except FrontierError as error:
-                    asks = verb.throw(error)
-                else:
-                    asks = verb.send(answers)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        except MISREAD as error:
-            if newer := _newer(await self.connection.function_list(server_library.PATTERN), self._library):
-                raise newer from error
-            raise
+        return await self.connection.drive(self.calls.run(verb))
 
-    async def ask(self, asks: Sequence[FunctionCall]) -> list[Any]:
-        calls = [(server_library.function(a.verb), a.keys, a.args) for a in asks]
-        patience = RetryTimer(min(self._outage, REPEAT_SECONDS))
-        while True:
-            try:
-                if len(calls) == 1:
-                    return [await self.connection.call(*calls[0])]
-                return await self.connection.execute_many(calls)
-            except FrontierUnavailable as error:
-                await asyncio.sleep(patience.pause(error))
-            except FrontierError as error:
-                if not function_missing(error):
-                    raise translate(error) from None
-                await asyncio.sleep(patience.pause(error))
-                await self.load_library()
+    async def ask(self, calls: Sequence[RoutedCommand]) -> list[Any]:
+        return await self.connection.drive(self.calls.ask(calls))
 
     async def close(self) -> None:
         await self.connection.close()

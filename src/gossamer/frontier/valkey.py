@@ -73,7 +73,7 @@ def blocking(part: type[V], verb: Callable[Concatenate[V, P], Verb[T]]) -> Calla
 
     @wraps(verb)
     def method(self: ValkeyFrontier, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.run(verb(self.verbs.part(part), *args, **kwargs))
+        return self.connection.drive(self.calls.run(verb(self.verbs.part(part), *args, **kwargs)))
 
     return method
 

@@ -45,7 +45,7 @@ def awaited(
 
     @wraps(verb)
     async def method(self: AsyncValkeyFrontier, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.run(verb(self.verbs.part(part), *args, **kwargs))
+        return await self.connection.drive(self.calls.run(verb(self.verbs.part(part), *args, **kwargs)))
 
     return method
 

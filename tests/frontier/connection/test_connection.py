@@ -9,7 +9,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,11 @@ from gossamer.errors import (
     ServerTooOld,
     UrlError,
 )
-from gossamer.frontier.connection import connect, connect_async
+from gossamer.frontier.client import FunctionCalls
+from gossamer.frontier.connection import AsyncConnection, Connection, connect, connect_async
 from gossamer.frontier.connection.embedded import find_binary
-from gossamer.frontier.connection.router import slot_of
+from gossamer.frontier.connection.failure import failure, is_problem
+from gossamer.frontier.connection.router import RoutedCommand, Talk, slot_of
 from gossamer.settings import Settings, load
 
 LIBRARY = """#!lua name=probe
@@ -36,6 +38,23 @@ redis.register_function('bump', function(keys, args) return redis.call('INCRBY',
 redis.register_function{function_name='peek', callback=function(keys) return redis.call('GET', keys[1]) end,
   flags={'no-writes'}}
 """
+
+
+def fcall(name: str, keys: Sequence[bytes | str], args: Sequence[Any]) -> RoutedCommand:
+    return RoutedCommand(("FCALL", name, len(keys), *keys, *args), keys[0])
+
+
+def call(connection: Connection | AsyncConnection, name: str, keys: Sequence[bytes | str], args: Sequence[Any]) -> Any:
+    """Call a function; awaited for asyncio."""
+    return connection.execute(*fcall(name, keys, args).command, key=keys[0])
+
+
+def many(
+    connection: Connection | AsyncConnection, calls: Sequence[tuple[str, Sequence[bytes | str], Sequence[Any]]]
+) -> Talk[list[Any]]:
+    """Call functions at once; errors stand in the list, each in its place."""
+    entries = yield from connection.commands.router.run([fcall(*each) for each in calls])
+    return [failure(entry, "here") if is_problem(entry) else entry for entry in entries]
 
 
 def settings(url: str, **more: Any) -> Settings:
@@ -156,17 +175,17 @@ def test_single_server_in_both_kinds_of_code(servers: Servers) -> None:
     port = servers.start()
     with connect(settings(f"redis://127.0.0.1:{port}/1")) as connection:
         connection.function_load(LIBRARY)
-        assert connection.call("bump", ["k"], [2]) == 2
-        assert connection.call("peek", [b"k"], []) == b"2"
+        assert call(connection, "bump", ["k"], [2]) == 2
+        assert call(connection, "peek", [b"k"], []) == b"2"
         assert connection.execute("GET", "k") == b"2"
-        assert connection.execute_many([("bump", ["k"], [1])] * 3) == [3, 4, 5]
-        assert connection.execute_many([]) == []
-        bad, good = connection.execute_many([("bump", ["k"], ["x"]), ("bump", ["k"], [1])], raise_errors=False)
+        assert connection.drive(many(connection, [("bump", ["k"], [1])] * 3)) == [3, 4, 5]
+        assert connection.drive(FunctionCalls(connection.commands, 5).ask([])) == []
+        bad, good = connection.drive(many(connection, [("bump", ["k"], ["x"]), ("bump", ["k"], [1])]))
         assert isinstance(bad, FrontierError)
         assert bad.code == "ERR"
         assert good == 6
         with pytest.raises(FrontierError, match="not an integer"):
-            connection.execute_many([("bump", ["k"], ["x"])])
+            connection.drive(FunctionCalls(connection.commands, 5).ask([fcall("bump", ["k"], ["x"])]))
         with pytest.raises(TypeError):
             connection.execute("SET", "k", object())
         [[library]] = connection.function_list("probe", code=True).values()
@@ -185,15 +204,15 @@ def test_single_server_in_both_kinds_of_code(servers: Servers) -> None:
 
     async def scenario() -> None:
         async with await connect_async(settings(f"valkey://127.0.0.1:{port}/1")) as connection:
-            assert await connection.call("peek", ["k"], []) == b"6"
-            assert sorted(await asyncio.gather(*(connection.call("bump", ["k"], [1]) for _ in range(5)))) == [
+            assert await call(connection, "peek", ["k"], []) == b"6"
+            assert sorted(await asyncio.gather(*(call(connection, "bump", ["k"], [1]) for _ in range(5)))) == [
                 7,
                 8,
                 9,
                 10,
                 11,
             ]
-            assert await connection.execute_many([("peek", ["k"], [])]) == [b"11"]
+            assert await connection.drive(many(connection, [("peek", ["k"], [])])) == [b"11"]
             assert (await connection.server_info()).version == info.version
             assert len(await connection.function_list("probe")) == 1
 
@@ -225,15 +244,15 @@ def test_lost_answer_may_have_been_executed_and_is_not_sent_again() -> None:
         url = f"redis://127.0.0.1:{port}"
         with connect(settings(url)) as connection:
             with pytest.raises(FrontierUnavailable) as caught:
-                connection.call("f", ["k"], [])
+                call(connection, "f", ["k"], [])
             assert caught.value.maybe_executed
-            outcomes = connection.execute_many([("f", ["k"], []), ("g", ["k"], [])], raise_errors=False)
+            outcomes = connection.drive(many(connection, [("f", ["k"], []), ("g", ["k"], [])]))
             assert [outcome.maybe_executed for outcome in outcomes] == [True, True]
 
         async def scenario() -> None:
             async with await connect_async(settings(url)) as connection:
                 with pytest.raises(FrontierUnavailable) as caught:
-                    await connection.call("h", ["k"], [])
+                    await call(connection, "h", ["k"], [])
                 assert caught.value.maybe_executed
 
         asyncio.run(scenario())
@@ -252,10 +271,10 @@ def test_lost_answer_of_a_cluster_node_is_not_sent_again() -> None:
     with responder(node) as (port, received):
         ports.append(port)
         with connect(settings(f"redis+cluster://127.0.0.1:{port}")) as connection:
-            outcomes = connection.execute_many([("f", ["a"], []), ("g", ["b"], [])], raise_errors=False)
+            outcomes = connection.drive(many(connection, [("f", ["a"], []), ("g", ["b"], [])]))
             assert [outcome.maybe_executed for outcome in outcomes] == [True, True]
             with pytest.raises(FrontierUnavailable) as caught:
-                connection.call("h", ["a"], [])
+                call(connection, "h", ["a"], [])
             assert caught.value.maybe_executed
     sent = b"".join(received)
     assert [sent.count(b"\r\n" + name + b"\r\n") for name in (b"f", b"g", b"h")] == [1, 1, 1]
@@ -265,7 +284,7 @@ def test_slow_answer_ends_at_the_limit() -> None:
     with responder(lambda data: MODERN if b"INFO" in data else b"") as (port, received):
         limits = settings(f"redis://127.0.0.1:{port}", GOSSAMER_CALL_SECONDS=0.3)
         with connect(limits) as connection, pytest.raises(FrontierUnavailable, match="Timeout") as caught:
-            connection.call("f", ["k"], [])
+            call(connection, "f", ["k"], [])
         assert caught.value.maybe_executed
         assert sum(b"FCALL" in data for data in received) == 1
 
@@ -295,7 +314,7 @@ def test_wrong_password_and_missing_rights(servers: Servers) -> None:
         connect(settings(f"redis://low:pw@127.0.0.1:{port}")) as connection,
         pytest.raises(PermissionDenied, match="fcall"),
     ):
-        connection.call("f", ["k"], [])
+        call(connection, "f", ["k"], [])
 
 
 @pytest.mark.parametrize(
@@ -316,7 +335,7 @@ def test_server_that_cannot_be_used_is_told_at_connect(info: str, error: type[Ex
 def test_server_that_cannot_serve_now_has_not_executed(code: str) -> None:
     with responder(lambda data: MODERN if b"INFO" in data else f"-{code} not now\r\n".encode()) as (port, _):
         with connect(settings(f"redis://127.0.0.1:{port}")) as connection, pytest.raises(FrontierUnavailable) as caught:
-            connection.call("f", ["k"], [])
+            call(connection, "f", ["k"], [])
         assert not caught.value.maybe_executed
         assert code in str(caught.value)
 
@@ -339,11 +358,11 @@ def test_whatever_a_dead_connection_raises_is_a_lost_connection(
                 if step == "connect":
                     await connection._pool.close()
                 if step == "can_read":
-                    assert await connection.call("bump", ["k"], [1]) == 1
+                    assert await call(connection, "bump", ["k"], [1]) == 1
                 else:
                     with pytest.raises(FrontierUnavailable, match="handler is closed"):
-                        await connection.call("bump", ["k"], [1])
-            assert await connection.call("bump", ["k"], [1]) in (1, 2)
+                        await call(connection, "bump", ["k"], [1])
+            assert await call(connection, "bump", ["k"], [1]) in (1, 2)
 
     asyncio.run(scenario())
 
@@ -354,11 +373,11 @@ def test_read_only_replica_and_memory_limit(servers: Servers) -> None:
         connection.function_load(LIBRARY)
         connection.execute("CONFIG", "SET", "maxmemory", "1")
         with pytest.raises(MemoryLimitReached):
-            connection.call("bump", ["k"], [1])
+            call(connection, "bump", ["k"], [1])
         connection.execute("CONFIG", "SET", "maxmemory", "0")
         connection.execute("REPLICAOF", "127.0.0.1", str(free_port()))
         with pytest.raises(ReadOnlyReplica, match="primary"):
-            connection.call("bump", ["k"], [1])
+            call(connection, "bump", ["k"], [1])
         assert connection.server_info().role == "slave"
 
 
@@ -472,7 +491,7 @@ def cluster(servers: Servers) -> list[int]:
 
 async def bumped(url: Settings, key: str) -> None:
     async with await connect_async(url) as connection:
-        await connection.call("bump", [key], [1])
+        await call(connection, "bump", [key], [1])
 
 
 def test_cluster_of_three(servers: Servers, cluster: list[int]) -> None:
@@ -487,14 +506,14 @@ def test_cluster_of_three(servers: Servers, cluster: list[int]) -> None:
             assert len(connection.function_list("probe")) == 3
             assert connection.server_info().cluster_size == 3
             assert {info.role for info in connection.server_infos()} == {"master"}
-            assert connection.execute_many([("bump", [key], [number]) for number, key in enumerate(keys)]) == list(
-                range(30)
-            )
+            assert connection.drive(
+                many(connection, [("bump", [key], [number]) for number, key in enumerate(keys)])
+            ) == list(range(30))
             for number, key in enumerate(keys):
-                assert connection.call("peek", [key], []) == str(number).encode()
+                assert call(connection, "peek", [key], []) == str(number).encode()
                 assert connection.execute("GET", key) == connection.execute("GET", key, key=key)
             async with await connect_async(url) as other:
-                assert await other.execute_many([("bump", [key], [1]) for key in keys]) == list(range(1, 31))
+                assert await other.drive(many(other, [("bump", [key], [1]) for key in keys])) == list(range(1, 31))
                 # A slot changes hands: plain commands follow ASK while it moves, functions wait; MOVED is followed afterwards.
                 key = "moving"
                 slot = slot_of(key)
@@ -504,21 +523,21 @@ def test_cluster_of_three(servers: Servers, cluster: list[int]) -> None:
                 ask(target, "CLUSTER", "SETSLOT", str(slot), "IMPORTING", ids[source])
                 ask(source, "CLUSTER", "SETSLOT", str(slot), "MIGRATING", ids[target])
                 assert connection.execute("SET", key, "2", key=key) == b"OK"
-                for attempt in (lambda: connection.call("bump", [key], [1]), lambda: asyncio.run(bumped(url, key))):
+                for attempt in (lambda: call(connection, "bump", [key], [1]), lambda: asyncio.run(bumped(url, key))):
                     with pytest.raises(FrontierUnavailable, match="being moved") as moving:
                         await asyncio.to_thread(attempt)
                     assert not moving.value.maybe_executed
                 for port in (target, source, *cluster):
                     ask(port, "CLUSTER", "SETSLOT", str(slot), "NODE", ids[target])
-                assert connection.call("bump", [key], [1]) == 3
-                assert await other.execute_many([("bump", [key], [1]), ("peek", [key], [])]) == [4, b"4"]
+                assert call(connection, "bump", [key], [1]) == 3
+                assert await other.drive(many(other, [("bump", [key], [1]), ("peek", [key], [])])) == [4, b"4"]
                 # A node is gone: its slots are unavailable for certain, the others answer.
                 servers.kill(cluster[0])
                 lost = [key for key in keys if slot_of(key) // 5462 == 0][:1]
                 there = [key for key in keys if slot_of(key) // 5462 == 2][:1]
                 for outcomes in (
-                    connection.execute_many([("peek", lost, []), ("peek", there, [])], raise_errors=False),
-                    await other.execute_many([("peek", lost, []), ("peek", there, [])], raise_errors=False),
+                    connection.drive(many(connection, [("peek", lost, []), ("peek", there, [])])),
+                    await other.drive(many(other, [("peek", lost, []), ("peek", there, [])])),
                 ):
                     assert isinstance(outcomes[0], FrontierUnavailable)
                     assert not outcomes[0].maybe_executed

@@ -10,10 +10,10 @@ import ormsgpack
 import pytest
 
 from gossamer.errors import FrontierError, PermissionDenied, PolicyError
-from gossamer.frontier.call import FunctionCall
 from gossamer.frontier.connection import acl
-from gossamer.frontier.connection.router import slot_of
+from gossamer.frontier.connection.router import RoutedCommand, slot_of
 from gossamer.frontier.server import keys
+from gossamer.frontier.server.library import function
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.frontier.verbs.lists import CALL_BYTES, CALL_DATA
 from gossamer.frontier.verbs.work.exchange import WorkVerbs
@@ -25,6 +25,15 @@ from gossamer.testing.fault_proxy import FaultProxy
 from gossamer.testing.servers import Cluster, Server
 
 Opened = Callable[..., Crawl]
+
+
+def verb_of(call: RoutedCommand) -> str:
+    return str(call.command[1]).removeprefix(function(""))
+
+
+def arguments_of(call: RoutedCommand) -> tuple[Any, ...]:
+    """The header of a call, and what comes after it."""
+    return call.command[3 + int(call.command[2]) :]
 
 
 class TestOnACluster:
@@ -65,7 +74,7 @@ class TestOnACluster:
         page = worker.one()
         talk = frontier.verbs.work.exchange(worker.token, settle=[Settlement(page, push=data(crawl, "1", "2"))])
         asks = next(talk)
-        while asks[0].verb != "exchange":
+        while verb_of(asks[0]) != "exchange":
             asks = talk.send(frontier.ask(asks))
         key = key_of(crawl)
         crawl.command(("SET", key, "x"), key)
@@ -122,7 +131,7 @@ class TestOnACluster:
 class TestCalls:
     """What is said, without a server."""
 
-    def talk(self, slots: bool, push: list[tuple[str, bytes]]) -> list[list[FunctionCall]]:
+    def talk(self, slots: bool, push: list[tuple[str, bytes]]) -> list[list[RoutedCommand]]:
         """All rounds of questions of one exchange."""
         work = WorkVerbs("c", 3, payload_max=100, lease_seconds=60, send_seconds=5, strikes=3, slots=slots)
         token = Token.fresh()
@@ -133,35 +142,35 @@ class TestCalls:
         answers: dict[str, Any] = {"owed": [ormsgpack.packb(1)], "exchange": [answer], "push": 1}
         while True:
             try:
-                rounds.append(talk.send([answers[ask.verb] for ask in rounds[-1]]))
+                rounds.append(talk.send([answers[verb_of(ask)] for ask in rounds[-1]]))
             except StopIteration:
                 return rounds
 
     def test_on_one_server_it_is_the_same_call(self) -> None:
         [[ask]] = self.talk(False, [("k", b"1"), ("l", b"2"), ("k", b"3")])
-        header = ormsgpack.unpackb(ask.args[0])
+        header = ormsgpack.unpackb(arguments_of(ask)[0])
         assert header["lists"] == ["k", "l"]
         assert header["settle"][0][11:] == [3, ["k", 2, "l", 1]]
-        assert ask.args[4:] == [b"1", b"3", b"2"]
+        assert arguments_of(ask)[4:] == (b"1", b"3", b"2")
 
     def test_without_data_nothing_is_said_of_lists(self) -> None:
         [[ask]] = self.talk(False, [])
-        header = ormsgpack.unpackb(ask.args[0])
+        header = ormsgpack.unpackb(arguments_of(ask)[0])
         assert "lists" not in header
         assert header["settle"] == [["1", "n"]]
-        assert [[ask.verb for ask in asks] for asks in self.talk(True, [])] == [["exchange"]]
+        assert [[verb_of(ask) for ask in asks] for asks in self.talk(True, [])] == [["exchange"]]
 
     def test_lists_go_side_by_side_and_no_call_carries_too_much(self) -> None:
         push = [("k", b"x")] * (CALL_DATA * 2 + 1) + [("l", b"x" * (CALL_BYTES // 2))] * 3
-        rounds = [[ask for ask in asks if ask.verb == "push"] for asks in self.talk(True, push)]
+        rounds = [[ask for ask in asks if verb_of(ask) == "push"] for asks in self.talk(True, push)]
         made = [asks for asks in rounds if asks]
-        sizes = [[len(ask.args) - 1 for ask in asks] for asks in made]
+        sizes = [[len(arguments_of(ask)) - 1 for ask in asks] for asks in made]
         assert sizes == [[0, 0], [CALL_DATA, 2], [CALL_DATA, 1], [1]], "first both are looked at"
-        firsts = [ormsgpack.unpackb(asks[0].args[0])["pages"][0][1:] for asks in made[1:]]
+        firsts = [ormsgpack.unpackb(arguments_of(asks[0])[0])["pages"][0][1:] for asks in made[1:]]
         assert firsts == [[0, CALL_DATA], [CALL_DATA, CALL_DATA], [CALL_DATA * 2, 1]]
 
     def test_each_page_is_settled_before_its_data_are_pushed(self) -> None:
-        said = [[ask.verb for ask in asks] for asks in self.talk(True, [("k", b"1"), ("l", b"2")])]
+        said = [[verb_of(ask) for ask in asks] for asks in self.talk(True, [("k", b"1"), ("l", b"2")])]
         assert said == [["push", "push"], ["exchange"], ["push", "push"], ["owed"]]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from gossamer.frontier.call import Verb
 from gossamer.frontier.server import keys
+from gossamer.frontier.server.library import function
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.frontier.verbs.work import outbox, part
 from gossamer.model import ExchangeReply, GroupPolicy, HostPolicy, LanePolicy, Lease, Request, Settlement
@@ -210,7 +211,7 @@ def test_who_delivers_for_another_at_any_later_time_doubles_nothing(crawl: Crawl
     crawl.expire()
     slow = frontier.verbs.work.exchange(crawl.worker().token, want=frontier.partitions)
     asks = next(slow)
-    while asks[0].verb != "add":
+    while asks[0].command[1] != function("add"):
         asks = slow.send(frontier.ask(asks))
     assert frontier.exchange(worker.token, **told).settled == [SETTLED]
     frontier.exchange(worker.token.next(), settle=[], want=0, counters=[])

@@ -10,6 +10,7 @@ import pytest
 
 from gossamer.errors import PolicyError, UnknownGroup
 from gossamer.frontier.server import keys
+from gossamer.frontier.server.library import function
 from gossamer.frontier.snapshot.export import Export
 from gossamer.frontier.snapshot.restore import Restore, SnapshotFile
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -338,7 +339,7 @@ def taken_after(crawl: Crawl, act: Callable[[], object]) -> object:
     assert isinstance(frontier, ValkeyFrontier)
     talk = frontier.verbs.rounds.end_round("g", Token.fresh())
     asks = next(talk)
-    while asks[0].verb != "end_round":
+    while asks[0].command[1] != function("end_round"):
         asks = talk.send(frontier.ask(asks))
     act()
     with pytest.raises(StopIteration) as stopped:

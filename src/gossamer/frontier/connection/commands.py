@@ -1,34 +1,26 @@
-"""The commands of a connection, as generators: no I/O, shared by blocking and asyncio connections."""
+"""Plain commands and the loading of functions, as talks: no I/O, shared by blocking and asyncio connections."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 from gossamer.errors import FrontierError, ServerTooOld, UrlError
-from gossamer.frontier.connection.failure import ErrorReply, NoReply, failure, is_problem
+from gossamer.frontier.connection.failure import ErrorReply, NoReply, failure, is_problem, value
 from gossamer.frontier.connection.router import (
     ClusterRouter,
-    Entries,
     Node,
-    RoundTrip,
     RoutedCommand,
     Router,
     SentinelRouter,
     SingleRouter,
-    slot_of,
+    Talk,
 )
 from gossamer.frontier.connection.url import FrontierUrl
 from gossamer.frontier.server import library
 from gossamer.frontier.server.info import Library, ServerInfo, libraries, server_info
 
-Key = bytes | str
-Call = tuple[str, Sequence[Key], Sequence[Any]]
-T = TypeVar("T")
-Talk = Generator[list[RoundTrip], list[Entries], T]
-FINAL = frozenset(map(library.function, ("group_open", "restore", "restore_tasks")))
-"""Behind sentinels only the primary that they name now may answer: workers end by it, or what was restored is removed elsewhere."""
 _EXPECTED = re.compile(r"already exists|not found", re.IGNORECASE)
 
 
@@ -46,39 +38,14 @@ class Commands:
         else:
             self.router = SingleRouter(nodes[0] if nodes else Node(address.path, 0))
 
-    def routed(self, function: str, keys: Sequence[Key], args: Sequence[Any]) -> RoutedCommand:
-        slot = slot_of(keys[0]) if keys and self.address.kind == "cluster" else None
-        return RoutedCommand(("FCALL", function, len(keys), *keys, *args), slot, final=function in FINAL)
-
     def value(self, entry: Any) -> Any:
-        if is_problem(entry):
-            raise failure(entry, self.address.safe)
-        return entry
+        return value(entry, self.address.safe)
 
-    def call(self, name: str, keys: Sequence[Key], args: Sequence[Any]) -> Talk[Any]:
-        """Call a function. Its keys must share a hash tag."""
-        [entry] = yield from self.router.run([self.routed(name, keys, args)])
-        return self.value(entry)
-
-    def execute(self, *command: Any, key: Key | None = None, final: bool = False) -> Talk[Any]:
+    def execute(self, *command: Any, key: bytes | str | None = None, final: bool = False) -> Talk[Any]:
         """Run a plain command. On a cluster `key` says which node; without it redirections find the way. `final`: behind sentinels
         only the primary that they name now may answer."""
-        slot = slot_of(key) if key is not None and self.address.kind == "cluster" else None
-        [entry] = yield from self.router.run([RoutedCommand(command, slot, final=final)])
+        [entry] = yield from self.router.run([RoutedCommand(command, key, final=final)])
         return self.value(entry)
-
-    def execute_many(self, calls: Sequence[Call], *, raise_errors: bool = True) -> Talk[list[Any]]:
-        """Call many functions, one round trip per node; the replies are in the order of the calls.
-
-        All are sent, whatever becomes of any of them. The first error is raised after all have ended; with `raise_errors`
-        False errors stand in the list, each in its place. Calls for different nodes have no order.
-        """
-        if not calls:
-            return []
-        entries = yield from self.router.run([self.routed(*call) for call in calls])
-        if raise_errors:
-            return [self.value(entry) for entry in entries]
-        return [failure(entry, self.address.safe) if is_problem(entry) else entry for entry in entries]
 
     def nodes(self) -> Talk[list[Node]]:
         found = yield from self.router.primaries()

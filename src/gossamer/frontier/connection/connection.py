@@ -17,11 +17,9 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from gossamer.closeable import Closeable
-from gossamer.frontier.connection.commands import Commands, Talk
+from gossamer.frontier.connection.commands import Commands
 from gossamer.frontier.connection.pool import AsyncPool, Pool, check_files, maker
-from gossamer.frontier.connection.router import (
-    Node,
-)
+from gossamer.frontier.connection.router import Node, Talk
 from gossamer.frontier.connection.url import FrontierUrl, parse
 from gossamer.settings import Settings
 
@@ -35,7 +33,7 @@ def blocking(verb: Callable[Concatenate[Commands, P], Talk[T]]) -> Callable[Conc
 
     @wraps(verb)
     def method(self: Connection, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.talk(verb(self.commands, *args, **kwargs))
+        return self.drive(verb(self.commands, *args, **kwargs))
 
     return method
 
@@ -47,7 +45,7 @@ def awaited(
 
     @wraps(verb)
     async def method(self: AsyncConnection, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.talk(verb(self.commands, *args, **kwargs))
+        return await self.drive(verb(self.commands, *args, **kwargs))
 
     return method
 
@@ -59,23 +57,14 @@ class Connection(Closeable):
         self.commands = commands
         self.address = commands.address
         """What was connected to; `address.safe` is for logs."""
+        self.drive = pool.drive
+        """Runs a talk to its end: these commands, or calls of functions."""
         self._pool = pool
         self._closing = closing
         self.place = f"on {commands.address.safe}"
         """Where that is, for people: on a server, or in the data directory of the embedded one."""
 
-    def talk(self, talk: Talk[T]) -> T:
-        try:
-            round_trips = next(talk)
-            while True:
-                round_trips = talk.send(self._pool.transmit(round_trips))
-        except StopIteration as end:
-            answer: T = end.value
-            return answer
-
-    call = blocking(Commands.call)
     execute = blocking(Commands.execute)
-    execute_many = blocking(Commands.execute_many)
     execute_together = blocking(Commands.execute_together)
     execute_everywhere = blocking(Commands.execute_everywhere)
     function_load = blocking(Commands.function_load)
@@ -86,11 +75,11 @@ class Connection(Closeable):
 
     def matching(self, pattern: str) -> Iterator[bytes]:
         """The keys of a glob pattern on every primary, some of them perhaps twice. For people: the whole server is looked through."""
-        for node in self.talk(self.commands.nodes()):
+        for node in self.drive(self.commands.nodes()):
             cursor: Any = b"0"
             while True:
                 command = ("SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_KEYS)
-                cursor, found = self.talk(self.commands.at(node, command))
+                cursor, found = self.drive(self.commands.at(node, command))
                 yield from found
                 if int(cursor) == 0:
                     break
@@ -107,21 +96,11 @@ class AsyncConnection:
     def __init__(self, commands: Commands, pool: AsyncPool, closing: Callable[[], None]) -> None:
         self.commands = commands
         self.address = commands.address
+        self.drive = pool.drive
         self._pool = pool
         self._closing = closing
 
-    async def talk(self, talk: Talk[T]) -> T:
-        try:
-            round_trips = next(talk)
-            while True:
-                round_trips = talk.send(await self._pool.transmit(round_trips))
-        except StopIteration as end:
-            answer: T = end.value
-            return answer
-
-    call = awaited(Commands.call)
     execute = awaited(Commands.execute)
-    execute_many = awaited(Commands.execute_many)
     execute_together = awaited(Commands.execute_together)
     execute_everywhere = awaited(Commands.execute_everywhere)
     function_load = awaited(Commands.function_load)
@@ -201,7 +180,7 @@ def connect(settings: Settings) -> Connection:
     if embedded_session is not None:
         connection.place = f"in {embedded_session.directory}"
     try:
-        connection.talk(connection.commands.greet())
+        connection.drive(connection.commands.greet())
     except BaseException:
         connection.close()
         raise
@@ -229,7 +208,7 @@ async def connect_async(settings: Settings) -> AsyncConnection:
     pool = AsyncPool(make, embedded_session.renew_async if embedded_session else None)
     connection = AsyncConnection(Commands(address), pool, embedded_session.close if embedded_session else _nothing)
     try:
-        await connection.talk(connection.commands.greet())
+        await connection.drive(connection.commands.greet())
     except BaseException:
         await connection.close()
         raise

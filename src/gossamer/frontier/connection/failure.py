@@ -56,6 +56,13 @@ def is_problem(entry: Any) -> TypeGuard[ErrorReply | NoReply]:
     return isinstance(entry, (ErrorReply, NoReply))
 
 
+def value(entry: Any, place: str) -> Any:
+    """The entry if it is a value; otherwise its error is raised."""
+    if is_problem(entry):
+        raise failure(entry, place)
+    return entry
+
+
 def failure(problem: ErrorReply | NoReply, place: str) -> FrontierError | UrlError:
     """The error to raise for a problem with the server at `place` (a rendering without the password).
 

@@ -13,25 +13,30 @@ import asyncio
 import os
 import select
 import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import redis.asyncio.connection as aio
 import redis.connection as blocking
+from hiredis import pack_command
+from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError, DataError, RedisError, ResponseError
+from redis.exceptions import AuthenticationError, RedisError, ResponseError
 from redis.retry import Retry
 
 from gossamer.errors import EmbeddedServerError, UrlError
 from gossamer.frontier.connection.failure import NO_IDLE, ErrorReply, NoReply
-from gossamer.frontier.connection.router import Entries, Node, RoundTrip
+from gossamer.frontier.connection.router import Entries, Node, RoundTrip, Talk
 from gossamer.frontier.connection.url import FrontierUrl
 
+T = TypeVar("T")
 IDLE_MAX = 16
 # A connection unused for this long is tested with PING before it is trusted with a command.
 HEALTH_SECONDS = 30
+CLOSED = NoReply("the connection was closed", sent=True)
 
 
 def options(address: FrontierUrl, connect_seconds: float, call_seconds: float, node: Node) -> dict[str, Any]:
@@ -119,10 +124,11 @@ async def _drop_async(connection: Any, *, nowait: bool = True) -> None:
         await connection.disconnect(nowait=nowait)
 
 
-def _packed(connection: Any, round_trip: RoundTrip) -> Any:
+def _packed(round_trip: RoundTrip) -> list[bytes]:
+    """The bytes of a round trip. redis-py would make the same, more slowly."""
     try:
-        return connection.pack_commands(round_trip.commands)
-    except DataError as error:
+        return [b"".join(map(pack_command, round_trip.commands))]
+    except TypeError as error:
         raise TypeError(f"{round_trip.commands[0][0]}: {error}") from None
 
 
@@ -139,6 +145,20 @@ class Pool:
         self._lock = threading.Lock()
         self._pid = os.getpid()
 
+    def drive(self, talk: Talk[T]) -> T:
+        """Run a talk to its end."""
+        try:
+            step = next(talk)
+            while True:
+                if isinstance(step, list):
+                    step = talk.send(self.transmit(step))
+                else:
+                    time.sleep(step)
+                    step = talk.send([])
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
     def transmit(self, round_trips: Sequence[RoundTrip]) -> list[Entries]:
         """Make the round trips: write everything before reading anything, so that they take as long as the slowest."""
         entries: list[Entries] = [[] for _ in round_trips]
@@ -151,7 +171,7 @@ class Pool:
                     continue
                 under_way.append((index, connection))
                 try:
-                    connection.send_packed_command(_packed(connection, round_trip), check_health=False)
+                    connection.send_packed_command(_packed(round_trip), check_health=False)
                 except TROUBLE as error:
                     under_way.pop()
                     _drop(connection)
@@ -222,7 +242,7 @@ class Pool:
         entries: Entries = []
         while len(entries) < count:
             if not connection.is_connected:
-                entries += [NoReply("the connection was closed", sent=True)] * (count - len(entries))
+                entries += [CLOSED] * (count - len(entries))
                 break
             try:
                 entries.append(connection.read_response())
@@ -252,6 +272,20 @@ class AsyncPool:
         self._idle: dict[Node, list[Any]] = {}
         self._pid = os.getpid()
 
+    async def drive(self, talk: Talk[T]) -> T:
+        """Run a talk to its end."""
+        try:
+            step = next(talk)
+            while True:
+                if isinstance(step, list):
+                    step = talk.send(await self.transmit(step))
+                else:
+                    await asyncio.sleep(step)
+                    step = talk.send([])
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
     async def transmit(self, round_trips: Sequence[RoundTrip]) -> list[Entries]:
         """Make the round trips concurrently."""
         if len(round_trips) == 1:
@@ -274,7 +308,7 @@ class AsyncPool:
         cancelled = task.cancelling() if task else 0
         try:
             try:
-                await connection.send_packed_command(_packed(connection, round_trip), check_health=False)
+                await connection.send_packed_command(_packed(round_trip), check_health=False)
             except TROUBLE as error:
                 return [entry_for(error, sent=True)] * len(round_trip.commands)
             if task and task.cancelling() > cancelled:
@@ -282,9 +316,7 @@ class AsyncPool:
                 raise asyncio.CancelledError
             while len(entries) < len(round_trip.commands):
                 if not connection.is_connected:
-                    entries += [NoReply("the connection was closed", sent=True)] * (
-                        len(round_trip.commands) - len(entries)
-                    )
+                    entries += [CLOSED] * (len(round_trip.commands) - len(entries))
                     break
                 try:
                     entries.append(await connection.read_response())
@@ -354,21 +386,13 @@ def maker(
 ) -> Callable[[Node], Any]:
     """How to make a connection to a node of this address. `locate` may say where the node is by now."""
     module: Any = aio if asynchronous else blocking
+    retry: Any = AsyncRetry if asynchronous else Retry
 
     def make(node: Node) -> Any:
         node = locate(node)
-        arguments = options(address, connect_seconds, call_seconds, node)
-        if not node.port:
-            return module.UnixDomainSocketConnection(retry=_no_retry(asynchronous), **arguments)
         kind = module.SSLConnection if address.tls else module.Connection
-        return kind(retry=_no_retry(asynchronous), **arguments)
+        if not node.port:
+            kind = module.UnixDomainSocketConnection
+        return kind(retry=retry(NoBackoff(), 0), **options(address, connect_seconds, call_seconds, node))
 
     return make
-
-
-def _no_retry(asynchronous: bool) -> Any:
-    if asynchronous:
-        from redis.asyncio.retry import Retry as AsyncRetry
-
-        return AsyncRetry(NoBackoff(), 0)
-    return Retry(NoBackoff(), 0)

@@ -1,7 +1,7 @@
 """Where a command goes: one server, what the sentinels name, or the owner of a slot. Pure, no I/O.
 
 A route is a generator: it yields the round trips to make, is sent one list of entries per round trip, and returns one
-entry per command (a value, an `ErrorReply` or a `NoReply`). So blocking and asyncio connections share every decision.
+entry per command (a value, an `ErrorReply` or a `NoReply`). So blocking and asyncio clients share every decision.
 
 A command is sent a second time only when the first time certainly did nothing: it never left (`NoReply.sent` False),
 or the server answered MOVED, ASK or READONLY. This is why the routes are ours and not redis-py's cluster client:
@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from binascii import crc_hqx
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from gossamer.frontier.connection.failure import NO_IDLE, ErrorReply, NoReply
 from gossamer.frontier.connection.url import host_port
@@ -25,6 +24,7 @@ REDIRECTIONS = 8
 
 MOVING = ErrorReply("TRYAGAIN", "the slot is being moved to another node")
 
+T = TypeVar("T")
 Command = tuple[Any, ...]
 
 
@@ -42,8 +42,7 @@ class Node(NamedTuple):
         return self.host or EMBEDDED
 
 
-@dataclass(frozen=True, slots=True)
-class RoundTrip:
+class RoundTrip(NamedTuple):
     """Commands for one node in one round trip. `fresh` False: only over a connection that is open already."""
 
     node: Node
@@ -52,17 +51,21 @@ class RoundTrip:
 
 
 class RoutedCommand(NamedTuple):
-    """One command, and the slot of its keys or the node it is for; neither means any primary. `final`: workers end by its answer, or
+    """One command, and a key of it or the node it is for; neither means any primary. `final`: workers end by its answer, or
     readers never come back to what is before it, so that only the present primary may give it."""
 
     command: Command
-    slot: int | None = None
+    key: bytes | str | None = None
     node: Node | None = None
     final: bool = False
 
 
 Entries = list[Any]
-Route = Generator[list[RoundTrip], list[Entries], Entries]
+Talk = Generator[list[RoundTrip] | float, list[Entries], T]
+"""A talk with servers, without I/O: it yields round trips to make at once, or seconds to wait, is sent one list of entries per round
+trip, and returns the result. `Pool.drive` runs it."""
+Route = Talk[Entries]
+Primaries = Talk[list[Node] | ErrorReply | NoReply]
 
 
 class Router(Protocol):
@@ -70,7 +73,7 @@ class Router(Protocol):
 
     def run(self, routed_commands: Sequence[RoutedCommand]) -> Route: ...
 
-    def primaries(self) -> Generator[list[RoundTrip], list[Entries], list[Node] | ErrorReply | NoReply]: ...
+    def primaries(self) -> Primaries: ...
 
 
 def slot_of(key: bytes | str) -> int:
@@ -91,10 +94,10 @@ class SingleRouter:
         self.node = node
 
     def run(self, routed_commands: Sequence[RoutedCommand]) -> Route:
-        [entries] = yield [RoundTrip(self.node, tuple(routed.command for routed in routed_commands))]
+        [entries] = yield [RoundTrip(self.node, tuple([routed.command for routed in routed_commands]))]
         return entries
 
-    def primaries(self) -> Generator[list[RoundTrip], list[Entries], list[Node] | ErrorReply | NoReply]:
+    def primaries(self) -> Primaries:
         yield from ()
         return [self.node]
 
@@ -131,7 +134,7 @@ class SentinelRouter:
             return [NoReply("it was the primary and is a replica now", sent=False)] * len(commands)
         return entries
 
-    def primaries(self) -> Generator[list[RoundTrip], list[Entries], list[Node] | ErrorReply | NoReply]:
+    def primaries(self) -> Primaries:
         found = self.primary or (yield from self._find())
         return [found] if isinstance(found, Node) else found
 
@@ -139,7 +142,7 @@ class SentinelRouter:
     def _demoted(entries: Entries) -> bool:
         return all(isinstance(entry, ErrorReply) and entry.code == "READONLY" for entry in entries)
 
-    def _find(self) -> Generator[list[RoundTrip], list[Entries], Node | ErrorReply | NoReply]:
+    def _find(self) -> Talk[Node | ErrorReply | NoReply]:
         self.primary = None
         problem: ErrorReply | NoReply = NoReply("no sentinel answers", sent=False)
         for sentinel in list(self.sentinels):
@@ -221,14 +224,14 @@ class ClusterRouter:
             pending = again
         return results
 
-    def primaries(self) -> Generator[list[RoundTrip], list[Entries], list[Node] | ErrorReply | NoReply]:
+    def primaries(self) -> Primaries:
         problem = yield from self._refresh()
         return list(self.nodes) if problem is None else problem
 
     def _node_for(self, routed: RoutedCommand) -> Node:
         if routed.node is not None:
             return routed.node
-        return self.owners.get(routed.slot, self.nodes[0]) if routed.slot is not None else self.nodes[0]
+        return self.nodes[0] if routed.key is None else self.owners.get(slot_of(routed.key), self.nodes[0])
 
     @staticmethod
     def _packed(
@@ -262,7 +265,7 @@ class ClusterRouter:
             self.stale = True
         return node, False
 
-    def _refresh(self) -> Generator[list[RoundTrip], list[Entries], ErrorReply | NoReply | None]:
+    def _refresh(self) -> Talk[ErrorReply | NoReply | None]:
         problem: ErrorReply | NoReply = NoReply("no node of the cluster answers", sent=False)
         for node in dict.fromkeys((*self.nodes, *self.seeds)):
             [[answer]] = yield [RoundTrip(node, (("CLUSTER", "SLOTS"),))]

@@ -1,13 +1,12 @@
-"""All verbs of one crawl, how it is opened, and for how long a call is repeated. No I/O."""
+"""All verbs of one crawl, and how it is opened. No I/O."""
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from gossamer.errors import FrontierError, GroupDropping, SchemaTooNew, SchemaTooOld, UnknownGroup
+from gossamer.errors import GroupDropping, SchemaTooNew, SchemaTooOld, UnknownGroup
 from gossamer.frontier.call import Verb, function_call, read
 from gossamer.frontier.connection.url import parse
 from gossamer.frontier.server import keys, library
@@ -169,20 +168,3 @@ def checked_schema(crawl: str, number: int) -> None:
         raise SchemaTooOld(
             f"crawl {crawl!r} has schema {number}, this Gossamer writes {library.SCHEMA}. {SchemaTooOld()}"
         )
-
-
-class RetryTimer:
-    """For how long a call is repeated while the server is away: in full-jitter steps from 20 ms to 1 s."""
-
-    def __init__(self, seconds: float) -> None:
-        self._until = time.monotonic() + seconds
-        self._step = 0.02
-
-    def pause(self, error: FrontierError) -> float:
-        """Return how long to wait before the next try; raise the error when the time is over."""
-        left = self._until - time.monotonic()
-        if left <= 0:
-            raise error
-        wait = min(left, random.uniform(self._step / 2, self._step))
-        self._step = min(1.0, self._step * 2)
-        return wait

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gossamer.errors import PolicyError
-from gossamer.frontier.call import FunctionCall, Verb, function_call, read
+from gossamer.frontier.call import Verb, function_call, read
+from gossamer.frontier.connection.router import RoutedCommand
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs.control.control import ControlVerbs
 from gossamer.frontier.verbs.control.drop import DROP_BUDGET
@@ -77,7 +78,7 @@ class RoundVerbs:
         replies = yield self._counting(group)
         return self._counted(group, replies)
 
-    def _counting(self, group: str) -> list[FunctionCall]:
+    def _counting(self, group: str) -> list[RoutedCommand]:
         return [function_call("round_counts", base, {"group": group}) for base in self.bases]
 
     def _counted(self, group: str, replies: list[Any]) -> tuple[int, Counted]:

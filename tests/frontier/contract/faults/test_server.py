@@ -398,13 +398,14 @@ class TestVersions:
                 talk = connection.commands.function_install(server_library.library())
                 ours, other = 0, False
                 try:
-                    round_trips = next(talk)
+                    step = next(talk)
                     while True:
                         if ours == moment:
                             other = True
                             connection.function_install(newer)
                         ours += 1
-                        round_trips = talk.send(connection._pool.transmit(round_trips))
+                        assert isinstance(step, list)
+                        step = talk.send(connection._pool.transmit(step))
                 except StopIteration:
                     pass
                 assert other or moment > 2

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gossamer.errors import PolicyError
-from gossamer.frontier.call import FunctionCall, Verb, function_call, own, read, text
+from gossamer.frontier.call import Verb, function_call, own, read, text
+from gossamer.frontier.connection.router import RoutedCommand
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs.control.tables import group_table, host_table, lane_table
 from gossamer.frontier.verbs.work.batch import RequestChecker, entry_of
@@ -38,7 +39,7 @@ class ControlVerbs:
         self.lease_ms, self.strikes = round(lease_seconds * 1000), strikes
         self.bases = [keys.base(crawl, p) for p in range(partitions)]
 
-    def everywhere(self, verb: str, header: Mapping[str, Any]) -> list[FunctionCall]:
+    def everywhere(self, verb: str, header: Mapping[str, Any]) -> list[RoutedCommand]:
         return [function_call(verb, base, dict(header)) for base in self.bases]
 
     def base(self, partition: int) -> str:

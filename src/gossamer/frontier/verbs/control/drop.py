@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gossamer.errors import LaneKept, UnknownGroup, UnknownLane
-from gossamer.frontier.call import FunctionCall, Verb, function_call, read
+from gossamer.frontier.call import Verb, function_call, read
+from gossamer.frontier.connection.router import RoutedCommand
 from gossamer.frontier.verbs.control.control import PURGE_BUDGET, ControlVerbs
 from gossamer.frontier.verbs.work.outbox import Outbox
 
@@ -103,7 +104,7 @@ class DropVerbs:
             yield [function_call("purge", self._control.bases[p], {"budget": PURGE_BUDGET}) for p in still]
         return still, sum(removed for _, _, removed, *_ in results.values())
 
-    def _of_births(self, verb: str, header: Mapping[str, Any], births: Mapping[int, str]) -> list[FunctionCall]:
+    def _of_births(self, verb: str, header: Mapping[str, Any], births: Mapping[int, str]) -> list[RoutedCommand]:
         return [function_call(verb, self._control.bases[p], {**header, **_only(born)}) for p, born in births.items()]
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import ormsgpack
 
-from gossamer.frontier.call import FunctionCall, Verb, function_call, own, read, text
+from gossamer.frontier.call import Verb, function_call, own, read, text
+from gossamer.frontier.connection.router import RoutedCommand
 from gossamer.frontier.server import keys
 from gossamer.frontier.server.layout import SETTLEMENT
 from gossamer.frontier.verbs import arguments
@@ -210,7 +211,7 @@ class WorkVerbs:
                 replies[place] = reply
         return replies
 
-    def _asked(self, partition: int, part: PartitionExchange, header: dict[str, Any]) -> FunctionCall:
+    def _asked(self, partition: int, part: PartitionExchange, header: dict[str, Any]) -> RoutedCommand:
         return function_call(
             "exchange",
             self.bases[partition],

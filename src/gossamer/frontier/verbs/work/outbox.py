@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import ormsgpack
 
 from gossamer.errors import FrontierError
-from gossamer.frontier.call import FunctionCall, Verb, function_call, read, text, translate
+from gossamer.frontier.call import Verb, function_call, read, text, translate
+from gossamer.frontier.connection.router import RoutedCommand
 from gossamer.frontier.recent_adds import RecentAdds
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs import lists
@@ -48,7 +49,7 @@ class Delivery(NamedTuple):
 
     def ask(
         self, bases: Sequence[str], entry: str, number: int, lost: Sequence[int], owed: bool
-    ) -> FunctionCall | None:
+    ) -> RoutedCommand | None:
         """The call, under the name of the parcel; None if there is nothing to be said. Not `owed`: it was made before."""
         name = f"{entry}:{number}"
         if self.verb == "add":
@@ -146,7 +147,7 @@ class Outbox:
     def deliver(self, boxes: Sequence[tuple[OutboxBuilder, list[Delivery]]], epochs: dict[int, str]) -> Verb[bool]:
         """Deliver what is owed now, side by side where it goes to different places. Answers whether children were added; `epochs` gets
         those of the partitions where children went."""
-        waiting: dict[int | str, list[tuple[FunctionCall, Delivery]]] = {}
+        waiting: dict[int | str, list[tuple[RoutedCommand, Delivery]]] = {}
         for box, deliveries in boxes:
             if len(box.lost) == len(box.pages):
                 for delivery in deliveries:

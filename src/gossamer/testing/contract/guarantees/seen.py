@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from gossamer.errors import UnknownLane
-from gossamer.frontier.call import FunctionCall, function_call
+from gossamer.frontier.call import function_call
+from gossamer.frontier.connection.router import RoutedCommand
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs.control import control
 from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, SeenKind, SeenPolicy, SeenScope, fingerprint
@@ -236,7 +237,7 @@ class TestChangedPolicy:
         monkeypatch.setattr(control, "PURGE_BUDGET", 1)
         calls: list[str] = []
 
-        def told(verb: str, *rest: Any) -> FunctionCall:
+        def told(verb: str, *rest: Any) -> RoutedCommand:
             calls.append(verb)
             return function_call(verb, *rest)
 
