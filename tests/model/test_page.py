@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gossamer.model.fetch import FetchOptions
 from gossamer.model.page import TRAIL, PageRequest
 
@@ -24,5 +26,5 @@ def test_the_trail_is_bounded_and_the_nearest_page_comes_last() -> None:
 def test_a_request_as_it_is_sent_differs_in_four_fields_only() -> None:
     link = PageRequest("http://s.example/a", layer="post", secrets=("KEY",), task={"id": 1}, row=("r",))
     options = FetchOptions(user_agent="someone")
-    changed = {"cookies": {"c": "d"}, "site": "s", "options": options, "referer": "http://s.example/"}
+    changed: dict[str, Any] = {"cookies": {"c": "d"}, "site": "s", "options": options, "referer": "http://s.example/"}
     assert link.sent_with({"c": "d"}, "s", options, "http://s.example/") == link._replace(**changed)
