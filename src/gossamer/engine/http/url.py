@@ -124,7 +124,10 @@ def referer(before: str, url: str) -> str:
     alone across origins, nothing from https to http; without user, password and fragment. "" for none."""
     if not before:
         return ""
-    one, other = parts(before), parts(url)
+    one = parts(before)
+    if one is not None and url.startswith(one[0] + "/"):
+        return before
+    other = parts(url)
     if one is not None and other is not None:
         origin, plain, there = _origin(one[0]), before, _origin(other[0])
     else:

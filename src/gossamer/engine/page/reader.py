@@ -120,7 +120,7 @@ class PageReader:
     async def read(
         self, lease: Lease, layer: ServedLayer, request: PageRequest, response: Response
     ) -> tuple[Settlement, bool]:
-        """The settlement, and whether later rounds need nothing of the page while it does not change. Raises PageFailed."""
+        """The settlement, and, of a conditional page, whether later rounds need nothing of it while it does not change. Raises PageFailed."""
         if layer.rule is None:
             return await self._read_listing(lease, layer, request, response)
         status = response.status
@@ -162,7 +162,7 @@ class PageReader:
         settlement = Settlement(lease, Ending.DONE, children, items, withheld=withheld, kept=kept, visit=visit)
         # A thread is known as a whole only if all its pages are read.
         whole = part is None or part.whole or not (request.turn or further)
-        return settlement, whole and self._children.lasting(reading.links, layer)
+        return settlement, layer.conditional and whole and self._children.lasting(reading.links, layer)
 
     @staticmethod
     def _thread(layer: ServedLayer, request: PageRequest, response: Response, record: Record) -> Mapping[str, Any]:
@@ -227,7 +227,8 @@ class PageReader:
             logger.warning("The %s %s is not well-formed (%s): entries may be missing.", kind, response.url, fault)
         self._note_empty(request, links)
         children, withheld = self._children.of(links, layer, request)
-        return Settlement(lease, Ending.DONE, children, withheld=withheld), self._children.lasting(links, layer)
+        lasting = layer.conditional and self._children.lasting(links, layer)
+        return Settlement(lease, Ending.DONE, children, withheld=withheld), lasting
 
     async def _store(
         self,

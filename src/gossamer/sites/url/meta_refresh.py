@@ -29,7 +29,10 @@ _PARSER = etree.HTMLParser(encoding="utf-8", recover=True)
 def meta_refresh_target(page: Response, absolute: Callable[[str], str]) -> str | None:
     """Where a page of HTML sends the visitor within LATEST seconds; None if it does not, or only reloads itself. `absolute` makes a
     URL of an address on the page; ValueError if there is none."""
-    for content in _contents(page):
+    head = page.body[:HEAD]
+    if b"efresh" not in head and b"EFRESH" not in head and "refresh" not in page.headers:
+        return None
+    for content in _contents(page, head):
         found = _CONTENT.match(content)
         if found is None:
             continue
@@ -47,12 +50,9 @@ def meta_refresh_target(page: Response, absolute: Callable[[str], str]) -> str |
     return None
 
 
-def _contents(page: Response) -> Iterator[str]:
+def _contents(page: Response, head: bytes) -> Iterator[str]:
     if "refresh" in page.headers:
         yield page.headers["refresh"]
-    head = page.body[:HEAD]
-    if b"efresh" not in head and b"EFRESH" not in head:
-        return
     for tag in _TAG.findall(_HIDDEN.sub(b"", head)):
         root = etree.fromstring(tag, _PARSER)
         for element in root.iter("meta") if root is not None else ():
