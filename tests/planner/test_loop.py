@@ -204,6 +204,8 @@ def test_tasks_that_their_server_has_lost_are_pushed_again(
         node.call("SAVE")
         assert [one.group for one in planner.cycle().done] == ["quotes"]
         assert node.call("LLEN", key) == 3
+        planner.resign()
+        assert crawl.planner("other").cycle().leader.granted, "who pushed them looks after them, whoever leads"
         node.kill()
         planner.cycle()
         assert "the last rounds are all there is not known" in caplog.text, "and other groups go on"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from gossamer.errors import FrontierUnavailable, GossamerError, NotLeader, UnknownGroup
 from gossamer.frontier.contract import Frontier
-from gossamer.model import EndState, Leader, PlanState, Token
+from gossamer.model import EndState, Leader, PlanState, RoundInfo, Token
 from gossamer.planner.alerts.watch import AlertWatch
 from gossamer.planner.decider import Decider, Decision
 from gossamer.planner.feeder import POLICIES, Feeder
@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 RENEW = 0.25
 """A leader that is busy says that it still leads when so much of its time has passed."""
 TRIGGER = "schedule"
+RECENT = 100
+"""So many rounds of a group are looked through for one that began lately."""
 TASKS = " tasks"
 """What a complaint is about that is of no single group. No group has such a name."""
 OBSTACLE = 500
@@ -87,6 +89,8 @@ class Planner:
         """Lead if no other planner does, and do what is due now. Raises `FrontierUnavailable` if the server cannot be reached."""
         leader = self._lead()
         if not leader.granted:
+            # Of what it pushed while it led, it alone knows.
+            self._look_after_tasks(lambda: None)
             return Cycle(leader)
         state = self._frontier.plan_state()
         try:
@@ -108,17 +112,17 @@ class Planner:
                     done.append(decision)
             fed = self._feeder.feed(self.term)
             self._watch(state)
-            self._look_after_tasks()
+            self._look_after_tasks(self._keep_leading)
         except NotLeader:
             self._lost()
         return Cycle(leader, done, fed)
 
-    def _look_after_tasks(self) -> None:
+    def _look_after_tasks(self, between: Callable[[], None]) -> None:
         """Push again what a server has lost. One that is away, or a file that cannot be read, is tried again in the next cycle."""
         if self._tasks is None:
             return
         try:
-            self._tasks.push_lost(self._keep_leading)
+            self._tasks.push_lost(self._has_tasks, between)
         except NotLeader:
             raise
         except GossamerError as error:
@@ -247,11 +251,18 @@ class Planner:
         rule = self._schedules.groups[group].tasks
         if rule is None or self._tasks is None:
             return
-        # A group that was dropped has the same numbers again, at other times.
-        began = {info.round: info.began for info in self._frontier.rounds(group, 2)}
-        name = f"{group}:{number}:{began.get(max(number - 1, 0)) or 0:.3f}"
-        pushed = self._tasks.push(name, rule, self._keep_leading)
+        pushed = self._tasks.push(_name(group, number, self._frontier.rounds(group, 2)), rule, self._keep_leading)
         logger.info("%d tasks of round %d of %s were pushed to %s.", pushed, number, group, rule.key)
+
+    def _has_tasks(self, name: str) -> bool:
+        """Whether the round of that name is there, and has its tasks as far as anybody knows."""
+        group, number, _ = name.rsplit(":", 2)
+        try:
+            rounds = self._frontier.rounds(group, RECENT)
+        except UnknownGroup:
+            return False
+        here = [info for info in rounds if info.round == int(number) and info.tasks]
+        return bool(here) and _name(group, int(number), rounds) == name
 
     def _ended(self, decision: Decision) -> bool:
         """Note that a round is over, if nothing is left of it: also no task."""
@@ -275,6 +286,12 @@ class Planner:
             if over or self._clock() >= until:
                 return over
             self._keep_leading()
+
+
+def _name(group: str, number: int, rounds: Sequence[RoundInfo]) -> str:
+    """What the tasks of a round are known by. A group that was dropped has the same numbers again, at other times."""
+    began = {info.round: info.began for info in rounds}
+    return f"{group}:{number}:{began.get(max(number - 1, 0)) or 0:.3f}"
 
 
 def run(

@@ -67,12 +67,15 @@ class RoundTasks:
             between()
         return new
 
-    def push_lost(self, between: Callable[[], object]) -> None:
+    def push_lost(self, is_noted: Callable[[str], bool], between: Callable[[], object]) -> None:
         """Push again what was pushed lately to servers that were replaced since: in a cluster, the node that has the tasks may have lost
-        its last second, and the one that has the round may not."""
+        its last second, and the one that has the round may not. `is_noted` says whether the round of a name is there, and is noted to have
+        its tasks: otherwise they are pushed when it is."""
         for name, (rule, run, until) in list(self._lately.items()):
             if self._run(rule) != run:
-                if lost := self.push(name, rule, between):
+                if not is_noted(name):
+                    del self._lately[name]
+                elif lost := self.push(name, rule, between):
                     logger.warning(
                         "The server of %s was restarted or replaced, and has lost %d tasks of a round: pushed again.",
                         rule.key, lost,
