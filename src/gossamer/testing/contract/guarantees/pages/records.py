@@ -19,6 +19,7 @@ from gossamer.model import (
     Settlement,
     fingerprint,
 )
+from gossamer.model.plan.page_record import YEARS
 from gossamer.testing.contract.crawl import ADDED, DUPLICATE, FULL, SETTLED, Crawl, Worker, names
 from gossamer.testing.contract.guarantees.pages.recorded_lane import HOUR, HOURLY, leads, page, recorded, visit
 
@@ -302,6 +303,20 @@ class TestRecordsChange:
         recorded(crawl, RecordPolicy(RevisitRules(HOUR, min=HOUR / 2, max=2 * HOUR, adaptive=True)))
         assert page(crawl, "one").due == page(crawl, "one").since + 2 * HOUR
         crawl.balanced()
+
+    @pytest.mark.parametrize("adaptive", [False, True])
+    def test_visits_that_were_put_off_for_good_begin_anew(self, crawl: Crawl, worker: Worker, adaptive: bool) -> None:
+        """As of a layer that was gone from its file for a while: also pages that failed then."""
+        recorded(crawl, RecordPolicy(RevisitRules(YEARS, YEARS, YEARS)))
+        crawl.add("one", "two")
+        for lease in worker.lease(2):
+            failed = lease.payload == b"two"
+            worker.settle(lease, ending=Ending.FAILED if failed else Ending.DONE, visit=PageVisit(200, 1))
+        recorded(crawl, RecordPolicy(RevisitRules(HOUR, adaptive=adaptive)))
+        for name in ("one", "two"):
+            assert (page(crawl, name).due, page(crawl, name).interval) == (page(crawl, name).since + HOUR, HOUR)
+        crawl.advance(HOUR)
+        assert sorted(crawl.finish()) == ["one", "two"]
 
     def test_a_link_counts_where_visits_have_ended(self, crawl: Crawl, worker: Worker) -> None:
         for after in (2 * HOUR, HOUR / 2):

@@ -19,6 +19,7 @@ do
   local FULL_LOOK = 1000    -- ms until a lane is looked at again that has no room
   local AHEAD = 10000       -- requests that are queued in a lane, at most, when workers' exchanges move what is due
   local TRIM_MORE = 16
+  local FOR_GOOD = 3650 * 86400000 -- the longest interval (ms): visits were put off for good
 
   -- The keys of a lane's records; nil where it keeps none.
   function Due.book(S, lane)
@@ -253,6 +254,8 @@ do
   -- The interval of a page that was visited by other rules.
   local function interval_by(revisit, p)
     if p.state == FINISHED and not revisit.adaptive then return revisit.every end
+    -- Its layer was gone from the file: nothing is known of how often it changes or fails.
+    if p.interval >= FOR_GOOD then return min(max(revisit.every, revisit.low), revisit.high) end
     return min(max(p.interval, revisit.low), max(revisit.high, revisit.every))
   end
 
