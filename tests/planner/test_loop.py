@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.planned_crawl import LEAD, PAGES, Interrupted, PlannedCrawl
 
-from gossamer.errors import SiteError, StoreError
+from gossamer.errors import NotLeader, SiteError, StoreError
 from gossamer.frontier.call import function_call
 from gossamer.frontier.contract import Frontier
 from gossamer.frontier.server import keys
@@ -227,6 +227,57 @@ def test_tasks_that_their_server_has_lost_are_pushed_again(
         node.restart()
         planner.cycle()
         assert node.call("LLEN", key) == 0, "what comes later is not the planner's"
+
+
+def test_tasks_that_could_not_be_pushed_again_at_once_are_so_later(crawl: PlannedCrawl, tmp_path: Path) -> None:
+    """Their file cannot be read for a while, or another planner takes over in the middle; and others do not wait for them."""
+    frontier = crawl.frontier
+    lists = [f"{frontier.crawl}:{name}" for name in "abc"]
+    for name, key in zip("abc", lists, strict=True):
+        (tmp_path / f"{name}.csv").write_text("url\nhttp://a/\nhttp://b/\n")
+        plan = f"spider: {name}\nschedule: {{every: 10m}}\ntasks: {{key: '{key}', csv: '{tmp_path}/{name}.csv'}}\n"
+        frontier.put_document("spider", name, plan)
+        frontier.define(name, {"page": PAGES}, GroupPolicy(start=True))
+        crawl.run_round(name)
+    crawl.advance(10 * MINUTE)
+    with Server().start() as node, ValkeyFrontier.open(load({"GOSSAMER_URL": node.url}, {})) as there:
+        tasks = RoundTasks(there, Grant(paths=(tmp_path,)))
+        planner = Planner(frontier, "one", seconds=LEAD, tasks=tasks)
+        node.call("SAVE")
+        assert len(planner.cycle().done) == 3
+        node.kill()
+        node.restart()
+        (tmp_path / "a.csv").rename(tmp_path / "away.csv")
+        planner.cycle()
+        assert [node.call("LLEN", key) for key in lists] == [0, 2, 2], "b and c do not wait for a"
+        (tmp_path / "away.csv").rename(tmp_path / "a.csv")
+        planner.cycle()
+        assert [node.call("LLEN", key) for key in lists] == [2, 2, 2]
+
+
+def test_who_loses_the_lead_while_it_pushes_tasks_again_goes_on(crawl: PlannedCrawl, tmp_path: Path) -> None:
+    frontier, key, file = crawl.frontier, f"{crawl.frontier.crawl}:tasks", tmp_path / "tasks.csv"
+    file.write_text("url\n" + "".join(f"http://x/{number}\n" for number in range(2500)))
+    frontier.put_document("spider", "q", f"spider: q\nschedule: {{every: 10m}}\ntasks: {{key: '{key}', csv: '{file}'}}\n")
+    frontier.define("q", {"page": PAGES}, GroupPolicy(start=True))
+    crawl.run_round("q")
+    crawl.advance(10 * MINUTE)
+    with Server().start() as node, ValkeyFrontier.open(load({"GOSSAMER_URL": node.url}, {})) as there:
+        tasks = RoundTasks(there, Grant(paths=(tmp_path,)))
+        planner = Planner(frontier, "one", seconds=LEAD, tasks=tasks)
+        node.call("SAVE")
+        assert len(planner.cycle().done) == 1
+        node.kill()
+        node.restart()
+
+        def lost() -> None:
+            raise NotLeader
+
+        with pytest.raises(NotLeader):
+            tasks.push_lost(lambda name: True, lost)
+        assert 0 < node.call("LLEN", key) < 2500
+        planner.cycle()
+        assert node.call("LLEN", key) == 2500
 
 
 def test_what_is_wrong_with_each_of_several_groups_is_said_once(

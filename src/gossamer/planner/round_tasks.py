@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from gossamer.errors import PermissionDenied, SiteError, StoreError
+from gossamer.errors import GossamerError, NotLeader, PermissionDenied, SiteError, StoreError
 from gossamer.frontier.client import FunctionClient
 from gossamer.frontier.connection.presence import run_of
 from gossamer.frontier.producer import Producer, batches, encoded
@@ -59,29 +59,46 @@ class RoundTasks:
         def key_of(task: bytes) -> str:
             return f"{name}:{blake2b(task, digest_size=16).hexdigest()}"
 
-        self._lately[name] = PushedTasks(rule, self._run(rule), self._clock() + LATELY)
+        # Before the first batch: what is lost between two of them is missed, too.
+        run = self._run(rule)
         producer = Producer(self._function_client, rule.key, unique=KNOWN, key_of=key_of)
         new = 0
         for batch in batches(map(encoded, self._rows(rule))):
             new += producer.push(batch).new
             between()
+        # Not before: what broke off half way is pushed again.
+        self._lately[name] = PushedTasks(rule, run, self._clock() + LATELY)
         return new
 
     def push_lost(self, is_noted: Callable[[str], bool], between: Callable[[], object]) -> None:
         """Push again what was pushed lately to servers that were replaced since: in a cluster, the node that has the tasks may have lost
         its last second, and the one that has the round may not. `is_noted` says whether the round of a name is there, and is noted to have
-        its tasks: otherwise they are pushed when it is."""
+        its tasks: otherwise they are pushed when it is. Raises what is in the way of some, after the others were pushed; these are tried
+        again with the next call."""
+        problem: GossamerError | None = None
         for name, (rule, run, until) in list(self._lately.items()):
-            if self._run(rule) != run:
-                if not is_noted(name):
+            try:
+                if self._run(rule) != run:
+                    self._push_again(name, rule, is_noted, between)
+                elif self._clock() >= until:
                     del self._lately[name]
-                elif lost := self.push(name, rule, between):
-                    logger.warning(
-                        "The server of %s was restarted or replaced, and has lost %d tasks of a round: pushed again.",
-                        rule.key, lost,
-                    )  # fmt: skip
-            elif self._clock() >= until:
-                del self._lately[name]
+            except NotLeader:
+                raise
+            except GossamerError as error:
+                # Those of other rounds do not wait for it.
+                problem = problem or error
+        if problem is not None:
+            raise problem
+
+    def _push_again(
+        self, name: str, rule: SpiderTasks, is_noted: Callable[[str], bool], between: Callable[[], object]
+    ) -> None:
+        if not is_noted(name):
+            del self._lately[name]
+        elif lost := self.push(name, rule, between):
+            logger.warning(
+                "The server of %s was restarted or replaced, and has lost %d tasks of a round: pushed again.", rule.key, lost
+            )
 
     def _run(self, rule: SpiderTasks) -> str:
         try:
