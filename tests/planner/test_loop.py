@@ -258,7 +258,9 @@ def test_tasks_that_could_not_be_pushed_again_at_once_are_so_later(crawl: Planne
 def test_who_loses_the_lead_while_it_pushes_tasks_again_goes_on(crawl: PlannedCrawl, tmp_path: Path) -> None:
     frontier, key, file = crawl.frontier, f"{crawl.frontier.crawl}:tasks", tmp_path / "tasks.csv"
     file.write_text("url\n" + "".join(f"http://x/{number}\n" for number in range(2500)))
-    frontier.put_document("spider", "q", f"spider: q\nschedule: {{every: 10m}}\ntasks: {{key: '{key}', csv: '{file}'}}\n")
+    frontier.put_document(
+        "spider", "q", f"spider: q\nschedule: {{every: 10m}}\ntasks: {{key: '{key}', csv: '{file}'}}\n"
+    )
     frontier.define("q", {"page": PAGES}, GroupPolicy(start=True))
     crawl.run_round("q")
     crawl.advance(10 * MINUTE)
@@ -275,7 +277,7 @@ def test_who_loses_the_lead_while_it_pushes_tasks_again_goes_on(crawl: PlannedCr
 
         with pytest.raises(NotLeader):
             tasks.push_lost(lambda name: True, lost)
-        assert 0 < node.call("LLEN", key) < 2500
+        assert node.call("LLEN", key) not in (0, 2500)
         planner.cycle()
         assert node.call("LLEN", key) == 2500
 

@@ -97,7 +97,9 @@ class RoundTasks:
             del self._lately[name]
         elif lost := self.push(name, rule, between):
             logger.warning(
-                "The server of %s was restarted or replaced, and has lost %d tasks of a round: pushed again.", rule.key, lost
+                "The server of %s was restarted or replaced, and has lost %d tasks of a round: pushed again.",
+                rule.key,
+                lost,
             )
 
     def _run(self, rule: SpiderTasks) -> str:

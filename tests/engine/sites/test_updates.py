@@ -208,6 +208,23 @@ async def test_an_older_file_defines_nothing_over_what_a_newer_one_says(crawl: C
             assert frontier.counts("pages").lane_policies["pages.more"] == before.lane_policies["pages.more"]
 
 
+async def test_what_the_server_has_lost_is_defined_again_although_another_site_is_tried_meanwhile(crawl: Crawl) -> None:
+    crawl.push(SITE + "    limits: {pages: 1000}\n")
+    worker = NativeWorker(crawl.settings, NativeJob(stage=None, forever=True))
+    async with working(worker):
+        await until(lambda: crawl.items("pages"))
+        with crawl.frontier() as frontier:
+            # As before the last definition.
+            frontier.define("pages", {"page": LanePolicy()}, GroupPolicy(max_pages=5))
+        updates = worker._updates
+        updates._behind_since = asyncio.get_running_loop().time()
+        async with updates._serving:
+            repair = asyncio.ensure_future(updates._repair())
+            await asyncio.wait([repair], timeout=0.5)
+        await repair
+        assert _policy(crawl)["max_pages"] == 1000
+
+
 async def test_tasks_of_a_site_that_is_taken_away_wait_for_it(
     crawl: Crawl, site: Site, valkey_server: Server, crawl_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:

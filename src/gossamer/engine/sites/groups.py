@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from gossamer.courier.rounds import DEFINED_LATELY
@@ -53,11 +53,9 @@ class SiteGroups:
             if not _has_lanes(there, other):
                 await self._define_group(other)
 
-    async def repair(
-        self, sites: Iterable[ServedSite], since: float, is_behind: Callable[[str], Awaitable[bool]]
-    ) -> bool:
+    async def repair(self, sites: Iterable[ServedSite], since: float, former: Collection[str] = ()) -> bool:
         """Define the groups and lanes that the frontier has lost, and those whose last definition, before `since` by the loop's clock, it may
-        have lost; of a site that is behind, served by an older file than the crawl has, only what is not there. False: a group is being
+        have lost; of `former` sites, served by an older file than the crawl has, only what is not there. False: a group is being
         dropped, and it has to be looked at again; one that is gone then was dropped by an operator."""
         there = await self._lanes()
         lately = since - DEFINED_LATELY
@@ -66,7 +64,7 @@ class SiteGroups:
             if site.name in dropping and not any(f"{site.name}.{layer}" in there for layer in site.lanes()):
                 continue
             try:
-                if await is_behind(site.name):
+                if site.name in former:
                     await self._define_missing(site.compiled, there)
                 elif lately < self._defined.get(site.name, lately) < since or not _has_lanes(there, site.compiled):
                     await self.define(site)

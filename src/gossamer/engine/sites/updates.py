@@ -75,12 +75,16 @@ class SiteUpdates:
     async def is_behind(self, site: str) -> bool:
         """Whether a site is served by an older version of its file than the crawl has: the new one was not read yet, or cannot be used
         here."""
-        if site in self.waiting or site in self._former or self._files.is_held(site):
+        if self._is_former(site):
             return True
         try:
             return not await self.current()
         except FrontierUnavailable:
             return True
+
+    def _is_former(self, site: str) -> bool:
+        """Whether the version of a site's file that was read last is not the one that is served."""
+        return site in self.waiting or site in self._former or self._files.is_held(site)
 
     def rolled_back(self) -> None:
         """The frontier may have an older state: check its files and groups again."""
@@ -210,8 +214,12 @@ class SiteUpdates:
         return done
 
     async def _repair(self) -> None:
-        if not await self._groups.repair(list(self._site_set), self._behind_since, self.is_behind):
-            self.behind = True
+        # No site is taken into service meanwhile: it would look as if all were behind.
+        async with self._serving:
+            self._outdated = await self._files.is_outdated()
+            former = {site.name for site in self._site_set if self._outdated or self._is_former(site.name)}
+            if not await self._groups.repair(list(self._site_set), self._behind_since, former):
+                self.behind = True
         self._rounds.rolled_back()
 
     async def _reached(self, work: Awaitable[None]) -> bool:
