@@ -376,10 +376,11 @@ class Frontier(Protocol):
         term: int = 0,
         log: tuple[int, int] | None = None,
     ) -> list[LaneFeed]:
-        """Move due pages of lanes that keep records into their queues, on one partition: of each lane (full name) at most so many, the
-        oldest first (LIFO lanes: the newest), and none beyond so many queued and delayed requests there (None: the lane's own limits
-        alone). A lane that gets none, and whose due pages are told, is not looked at: the answer has these, and that many queued. From the first call of a planner with its `term` on, pages that are found wait for it, as long as it leads. Otherwise workers'
-        exchanges move what is due. `log`, the limit and what was scheduled, is kept for `plan_cycles` with what came of it."""
+        """Move due pages of lanes that keep records into their queues, on one partition: of each lane (full name) at most the number
+        given, the oldest first (LIFO lanes: the newest), and none beyond the given number of queued and delayed requests there (None: the
+        lane's own limits alone). A lane that gets none, and whose number of due pages is given, is not looked at: the answer has these, and
+        that many queued. From the first call of a planner with its `term` on, pages that are found wait for it, as long as it leads.
+        Otherwise workers' exchanges move what is due. `log`, the limit and what was scheduled, is kept for `plan_cycles` with what came of it."""
 
     def page_records(self, lane: str, fingerprints: Sequence[int]) -> list[PageInfo | None]:
         """The records of pages; None for one that the lane does not know."""

@@ -67,7 +67,7 @@ class Producer(Closeable):
     """Pushes to one key. Without `kind` it is as the key is, or a list if there is none. `score` is for sorted sets: what
     has the highest goes first.
 
-    With `max_waiting` no more than so many tasks wait in the key, whoever pushes with such a limit: the server checks it. With `unique`
+    `max_waiting` is the most tasks that wait in the key, whoever pushes with such a limit: the server checks it. With `unique`
     a task is pushed once per key: while it waits or a worker has it (0), and that many seconds since it was pushed. `key_of` makes the
     key from a task; without it, a task is its own key.
     """

@@ -21,7 +21,7 @@ from gossamer.frontier.verbs.work.batch import TAKEN, Batch, Slot
 SECONDS = 30.0
 """How long it is kept after it was added, as far as the partition has answered since."""
 DOUBTED_MAX = 1000
-"""So many lanes are remembered that a partition lacked."""
+"""The most lanes that are remembered because a partition lacked them."""
 MARGIN = 60.0
 """Seconds by which a drop may have come before a call and be taken for a later one."""
 BYTES = 16_000_000
@@ -90,7 +90,7 @@ class RecentAdds:
         self._lock, self._pid = threading.Lock(), os.getpid()
 
     def _held(self) -> threading.Lock:
-        """The lock. A forked child begins anew: what was said until then its parent says again, and a thread that is not in the child may
+        """The lock. A forked child begins with nothing: its parent repeats what was said until then, and a thread that is not in the child may
         have held the lock."""
         if self._pid != os.getpid():
             self._begin()

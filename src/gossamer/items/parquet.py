@@ -1,4 +1,4 @@
-"""Items as one Parquet file, made anew with each export.
+"""Items as one Parquet file, written from the beginning by each export.
 
 Such a file cannot grow: what was in it is copied, what waits is added, and the new file takes the place of the old one at once. How far
 it reaches is written inside it, so file and position change together. Items are read twice: first for the columns and their types, then for

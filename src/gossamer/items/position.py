@@ -70,7 +70,7 @@ def held(path: Path, owner: Mapping[str, str]) -> Iterator[PositionFile]:
 
 
 def _refuse_feed(path: Path, stream: IO[bytes]) -> None:
-    """A feed of a fleet notes how far it has come under the same name: without that, its next run would begin the file anew."""
+    """A feed of a fleet notes how far it has come under the same name: without that, its next run would write the file from the beginning."""
     stream.seek(0)
     try:
         noted = json.loads(stream.read())

@@ -26,7 +26,7 @@ MILLION = 1_000_000
 KEPT = 32
 """One place in this many is kept for lanes that have nothing queued while others hold the rest."""
 STARVED = 30
-"""In so many cycles a lane with due pages had nothing queued, and there was no room: it has one page in each from now on, whatever the limit."""
+"""After this many cycles in which a lane with due pages had nothing queued for lack of room, it has one page in each, whatever the limit."""
 
 
 def rates(lanes: Sequence[DueLane]) -> dict[str, Fraction]:

@@ -1,6 +1,6 @@
 """The loop of a planner: lead, look, decide, do.
 
-Any number of planners run; one leads, and the others wait. Each cycle reads the state of the crawl anew, and everything that is done carries
+Any number of planners run; one leads, and the others wait. Each cycle reads the state of the crawl again, and everything that is done carries
 the leader's term: a leader that was frozen, or cut off, does nothing any more once another has taken over. The time is the server's.
 """
 
@@ -29,13 +29,13 @@ RENEW = 0.25
 """A leader that is busy says that it still leads when so much of its time has passed."""
 TRIGGER = "schedule"
 RECENT = 100
-"""So many rounds of a group are looked through for one that began lately."""
+"""How many rounds of a group are looked through for one that began lately."""
 TASKS = " tasks"
 """What a complaint is about that is of no single group. No group has such a name."""
 OBSTACLE = 500
 """Characters that are noted of what is in the way of a round."""
 LIMIT = 100_000
-"""So many requests of lanes with page records are queued at most, unless a setting says otherwise."""
+"""The most requests of lanes with page records that are queued, unless a setting says otherwise."""
 DROP = 0.2
 """Seconds in which waiting requests of one group are dropped in a cycle."""
 

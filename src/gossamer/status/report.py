@@ -15,9 +15,9 @@ from gossamer.status.dead import dead_url, scan_dead
 from gossamer.status.overview import overview
 
 SOON = 60.0
-"""A page that is tried again within so many seconds is not stuck."""
+"""Seconds; a page that is tried again within these is not stuck."""
 LOOKED = 100_000
-"""So many delayed requests of a partition are looked at."""
+"""The most delayed requests of a partition that are looked at."""
 COUNTS = ("fetched", "finished", "replaced", "retried", "failed", "lost", "read", "lacking", "rows", "items")
 
 

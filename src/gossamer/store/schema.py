@@ -110,7 +110,7 @@ def archive_table(connection: Connection, database: Database, shapes: list[Table
     """Rename each table to name_suffix and make an empty one in its place, once for each suffix.
 
     A table that is not there yet leaves an empty one behind, too: otherwise a second call would take what was written since. A table
-    that is not as described is put aside all the same; that is the way to begin anew.
+    that is not as described is put aside all the same; that is the way to start again.
     """
     waiting: dict[str, str] = {}
     for shape in shapes:

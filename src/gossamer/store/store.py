@@ -39,7 +39,7 @@ class Store(Closeable):
     """A database with the tables that were prepared. One connection, to be used by one thread at a time; `prepare` and `archive`
     have a connection of their own and may be called by another thread meanwhile.
 
-    Raises StoreUnavailable when the database cannot be reached or cannot write now (the connection is made anew by the next call),
+    Raises StoreUnavailable when the database cannot be reached or cannot write now (the next call connects again),
     StoreRefused for rows that it does not take, TableMismatch for tables that are not as described. A call that has raised has
     changed nothing, except that a lost connection may have lost the answer only: calling again is always safe.
     """
@@ -188,7 +188,7 @@ class Store(Closeable):
         return select.chosen(self._ask, self._database, table, columns, tests, self.url)
 
     def query(self, sql: str, most: int) -> free_query.Rows:
-        """The rows of a query in SQL, at most so many. It changes nothing, and neither does this store after it."""
+        """The first rows of a query in SQL, up to a number. It changes nothing, and neither does this store after it."""
         return self.transaction(lambda connection: free_query.run(connection, self._database, sql, most), reading=True)
 
     def columns_in(self, table: str) -> frozenset[str]:

@@ -91,7 +91,7 @@ def _module(name: str, option: str) -> str:
 def _write(directory: Path, files: Mapping[str, str], force: bool) -> Iterator[str]:
     for path, text in files.items():
         target = directory / path
-        # Passwords in use are not made up anew: the server's data would be behind an unknown password.
+        # Passwords in use are not replaced: the server's data would be behind an unknown password.
         if target.exists() and (path in SECRET_FILES or not force):
             continue
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ DETAIL_MAX = 300
 
 
 class TaskReport(NamedTuple):
-    """The list that is told how the page of a task ended, and by what its producer knows the task."""
+    """The list to which the end of a task's page is reported, and the producer's own key of the task."""
 
     list: str
     key: str

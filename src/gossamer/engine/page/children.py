@@ -67,7 +67,7 @@ class ChildRequests:
         )
 
     def _enter_round(self, site: str, number: int | None) -> None:
-        """With a new round, pages that failed in an earlier one are wanted again: what is known to be seen is asked for anew."""
+        """With a new round, pages that failed in an earlier one are wanted again: the frontier is asked again about what is known to be seen."""
         before = self._rounds.get(site)
         if number is not None and (before is None or number > before):
             self._rounds[site] = number

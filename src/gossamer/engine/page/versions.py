@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 GATHER, NOTE = 0.005, 0.5
 """Seconds for which questions, and versions to be noted, are gathered for one call."""
 MANY = 500
-"""So many versions are noted at once."""
+"""The most versions that are noted at once."""
 
 
 class KnownVersion(NamedTuple):

@@ -15,7 +15,7 @@ from gossamer.planner.policy.rounds import Action, LastRound, Overlap, decide_ro
 from gossamer.sites.format import Schedule
 
 STEPS = 20
-"""So many steps of a drop are made in one look."""
+"""The most steps of a drop that are made in one look."""
 
 
 class NextLook(NamedTuple):
@@ -49,7 +49,7 @@ class NextRounds:
         return time.monotonic() + self._ahead
 
     def forget(self, name: str = "") -> None:
-        """Decide about a site anew, or about all of them."""
+        """Decide again about a site, or about all of them."""
         if name:
             self.looks.pop(name, None)
         else:

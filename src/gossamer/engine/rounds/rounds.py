@@ -200,7 +200,7 @@ class SiteRounds:
         if row.start in ("owed", "leased"):
             state, number = await self._calls.ask(Frontier.start, site.name, self._calls.token)
             if state is StartState.GRANTED:
-                # Its file may have changed since, also in this moment. The sites are looked at again when they are served anew.
+                # Its file may have changed since, also in this moment. The sites are looked at again when they are served again.
                 if await self._current() and self._site_set.sites.get(site.name) is site:
                     self._begin(site, self._start.run(site, number))
                 else:

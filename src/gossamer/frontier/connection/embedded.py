@@ -28,7 +28,7 @@ from gossamer.closeable import Closeable
 from gossamer.errors import DataDirectoryInUse, EmbeddedServerError, ServerBinaryMissing
 
 # From no server to a served one takes well under a second; the rest is for a machine under load. Loading much
-# data may take longer: the supervisor then reports every second, and each report starts the wait anew.
+# data may take longer: the supervisor then reports every second, and each report starts the wait again.
 START_SECONDS = 60.0
 OLDEST_MAJOR = 7
 

@@ -160,7 +160,7 @@ def task_keys(source: str) -> list[str]:
 
 
 def task_reports(source: str, table: str) -> str:
-    """The list, in the slot of a producer's key, that is told how the tasks of a table ended."""
+    """The list, in the slot of a producer's key, to which the ends of a table's tasks are reported."""
     tag = _tag(source, "tasks")
     return f"{source}:ended:{table}" if tag != source else f"{{{source}}}:ended:{table}"
 

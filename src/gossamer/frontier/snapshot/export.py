@@ -358,7 +358,7 @@ class Export:
             self._rounds(group)
 
     def _rounds(self, group: GroupCounts) -> None:
-        """The log, oldest first, and what each day brought. Stands after the counts: the present round is told from there."""
+        """The log, oldest first, and what each day brought. Stands after the counts: they say which round is the present one."""
         with contextlib.suppress(UnknownGroup):  # Dropped meanwhile.
             for info in reversed(self.frontier.rounds(group.group, ROUNDS)):
                 self._write({"type": "round", **info._asdict(), "present": info.round == group.round})

@@ -36,8 +36,8 @@ def feedback(feedback: Feedback | None) -> list[Any] | bool:
 
 
 def visits(told: Mapping[int, PageVisit], pages: int) -> tuple[list[int], bytes]:
-    """What the first so many pages of a call were like, by their numbers from 1 on: their statuses (one, how many pages in a row have it, and so
-    on), and their signatures one after the other. Both empty if nothing is told of any."""
+    """What the first pages of a call were like, by their numbers from 1 on: their statuses (one, how many pages in a row have it, and so
+    on), and their signatures one after the other. Both are empty if nothing is known of any."""
     if not told:
         return [], b""
     all_visits = [told.get(number, NOT_TOLD) for number in range(1, pages + 1)]

@@ -8,7 +8,7 @@ from gossamer.frontier.call import Verb, function_call, read
 from gossamer.frontier.server import keys
 
 AT_ONCE = 500
-"""So many are put by one call at most."""
+"""The most that one call puts."""
 
 
 class CookieVerbs:

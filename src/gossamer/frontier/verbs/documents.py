@@ -23,7 +23,7 @@ KIND = re.compile(r"[a-z][a-z0-9_-]{0,39}\Z")
 TEXT_BYTES = 1_000_000
 WORDS = 2000
 CALL_DOCUMENTS = 50
-"""So many are read in one round trip."""
+"""The most that are read in one round trip."""
 
 
 class DocumentVerbs:

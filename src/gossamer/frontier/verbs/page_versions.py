@@ -9,7 +9,7 @@ from gossamer.frontier.server import keys
 from gossamer.model import PageName
 
 AT_ONCE = 500
-"""So many are put or read by one call at most."""
+"""The most that one call puts or reads."""
 
 
 class PageVersionVerbs:

@@ -1,6 +1,6 @@
 """Partitions that went back to earlier states are brought into step with the others. Generators without I/O.
 
-Groups, lanes and rounds are those of the whole crawl, but each partition is told of them for itself. One whose server lost its last moments may
+Groups, lanes and rounds are those of the whole crawl, but each partition has its own copy of their definitions. One whose server lost its last moments may
 lack a group or a lane, be in an earlier round than the others, or still have a group or a lane that was dropped: what is added there is refused
 then, or taken for known by the memory of the last round or of the dropped group. So this comes before anything is added to it again.
 """
@@ -21,10 +21,10 @@ from gossamer.frontier.verbs.control.drop import DropVerbs
 from gossamer.frontier.verbs.rounds import RoundVerbs
 
 FEW = 16
-"""So many groups are asked for one by one."""
+"""The most groups that are asked for one by one."""
 DROPPED = "dropped"
 DROP_STEPS = 2000
-"""So many steps of a drop are made at once; whoever waits for it asks again."""
+"""The most steps of a drop that are made at once; whoever waits for it asks again."""
 
 
 class PartitionGroup(NamedTuple):

@@ -123,7 +123,7 @@ class RoundVerbs:
         reply, *replies = yield [logged, *self._counting(group)]
         present, rows = read(reply)
         number, counts = self._counted(group, replies)
-        # Two rounds can lie between the answers; then neither is told with the counts of the other.
+        # Two rounds can lie between the answers; then neither is reported with the counts of the other.
         live = counts if number == present else None
         return [_info(group, row, present, live) for row in rows]
 

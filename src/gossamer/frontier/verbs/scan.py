@@ -1,7 +1,7 @@
 """Paging through everything a crawl holds, while it runs, and putting it back. Generators without I/O.
 
 A snapshot turns a journal on, reads memories first, then queues, delayed and suspect requests, then leases, dead letters, and last
-the journal: whatever moved behind its back was queued anew and so is in the journal. A request may be read twice, never missed.
+the journal: whatever moved behind its back was queued again and so is in the journal. A request may be read twice, never missed.
 """
 
 from __future__ import annotations

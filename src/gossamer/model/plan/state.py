@@ -75,7 +75,7 @@ class LaneState(NamedTuple):
 class GroupState(NamedTuple):
     """The present round of a group and what waits for it. `has_start`: a round begins with a start, which workers run; its state is
     none, owed, leased or done. `paused` is why nothing is leased, by hand or for now. `began`, `ended` (when it was found drained) and
-    `closed` (when all was done that comes after it) are None where unknown. `lanes` are told where they were asked for."""
+    `closed` (when all was done that comes after it) are None where unknown. `lanes` are there if they were asked for."""
 
     group: str
     has_start: bool

@@ -212,5 +212,5 @@ _KINDS: Mapping[type[AlertRule], Callable[[Any, CrawlReading, CountHistory], Con
 
 
 def _went_back(then: SampledTotals, now: SampledTotals) -> bool:
-    """Whether the counts began anew: the group was dropped, or the server went back to an older state."""
+    """Whether the counts began again from 0: the group was dropped, or the server went back to an older state."""
     return then is not NOTHING and (now.items < then.items or now.pages < then.pages)

@@ -16,9 +16,9 @@ from gossamer.planner.alerts.policy import Told
 from gossamer.planner.alerts.rules import NAMES, AlertRule
 
 LISTED = 100
-"""So many alerts a message lists, of those that fire and of those that are resolved."""
+"""The most alerts that a message lists, of those that fire and of those that are resolved."""
 NAMED = 20
-"""So many its text names."""
+"""The most that its text names."""
 TEXT = 300
 """The most characters of what is said of one alert."""
 FIRING, RESOLVED = "firing", "resolved"

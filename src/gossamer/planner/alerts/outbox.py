@@ -13,7 +13,7 @@ from gossamer.planner.alerts.webhook import DeliveryResult, Webhook, WebhookPost
 logger = logging.getLogger(__name__)
 
 KEPT = 100
-"""So many messages are kept, those that wait to be delivered among them."""
+"""The most messages that are kept, with those that wait to be delivered."""
 OLDEST = 86400.0
 """Seconds after which a message that could not be delivered is dropped."""
 LONGEST = 300.0

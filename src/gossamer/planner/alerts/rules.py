@@ -19,7 +19,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class Rate(NamedTuple):
-    """So many items per second, or a share of how many there were before."""
+    """A number of items per second, or a share of how many there were before."""
 
     per_second: float | None
     share: float | None

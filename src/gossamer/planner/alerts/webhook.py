@@ -18,15 +18,15 @@ from gossamer.planner.alerts.message import FORMS, AlertMessage
 from gossamer.settings import Settings, host_only
 
 BODY = 2000
-"""So many bytes of an answer are read."""
+"""The most bytes of an answer that are read."""
 SHOWN = 120
 RETRIED = (401, 403, 404, 407, 408, 425, 429)
 """Statuses that are about the address or the moment, not about the message: it is sent again. Any other below 500 refuses the message."""
 
 
 class DeliveryResult(NamedTuple):
-    """How a POST ended. `refused`: the receiver does not want this message, and will not want it later. `after`: it asked to be left alone
-    for so many seconds. `sent`: False if it was not even tried, since another planner leads."""
+    """How a POST ended. `refused`: the receiver does not want this message, and will not want it later. `after`: the seconds that it asked
+    to be left alone for. `sent`: False if it was not even tried, since another planner leads."""
 
     ok: bool
     error: str = ""

@@ -51,7 +51,7 @@ ROUNDS_OWN = ("%(time)", "%(batch_time)")
 """What gives the file of each round another name."""
 FULL = "items_full"
 LAST = 5.0
-"""So many seconds a worker's feeds have at its end, however long the rest of it took, if its server answers."""
+"""Seconds that the feeds of a worker have at its end, however long the rest of it took, if its server answers."""
 
 
 class FleetFeedExporter(FeedExporter):

@@ -1,8 +1,8 @@
 """One file with the items of a group's round, each once, written from the item stream by one process at a time.
 
 Who holds the file's lock writes it. The bytes of some items are brought to disk, then how far they reach is noted in
-`FILE.position`, then the server is told that they are kept. Killed anywhere in between, the next one cuts off what was not noted, and
-writes it again. What an exporter writes at its end (`]` of JSON) comes after what is noted, and is cut off by one who goes on.
+`FILE.position`, then the worker confirms to the server that they are kept. If it is killed anywhere in between, the next one cuts off
+what was not noted, and writes it again. What an exporter writes at its end (`]` of JSON) comes after what is noted, and is cut off by one who goes on.
 
 An exporter may keep items to itself until its end (a workbook). From the first such item on nothing is noted before the round is over: who
 goes on before that begins again with all items, which wait on the server; and a file that is finished is left alone.
@@ -234,7 +234,7 @@ class FeedFile:
         return False
 
     def _fits(self, frontier: ValkeyFrontier, info: RoundInfo, state: State) -> bool:
-        """Whether what is noted is of this crawl, and of this round if the file is written anew in each."""
+        """Whether what is noted is of this crawl, and of this round if each round begins the file again."""
         if (state.get("crawl"), state.get("group")) != self._owner or len(state["positions"]) != frontier.partitions:
             return False
         # A group that was dropped begins at round 0 again.

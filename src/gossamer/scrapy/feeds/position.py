@@ -37,7 +37,7 @@ Owner = tuple[str, str]
 
 def consumer_of(path: Path, uri: str, overwritten_in: int | None) -> str:
     """A name for who keeps the items of this file, which tells people where it is. `uri` is the feed as it was asked for: all machines
-    that have it know by its digest that they mean the same. `overwritten_in`: the round that it is of, if it begins anew with each."""
+    that have it know by its digest that they mean the same. `overwritten_in`: the round that it is of, if each round begins it again."""
     of_round = "" if overwritten_in is None else f"r{overwritten_in}-"
     where = re.sub(r"[^A-Za-z0-9_.]+", "_", f"{socket.gethostname()}_{path.name}")[:60]
     return f"{FEED}{of_round}{where}-{_digest(uri)}{_place(path)}{secrets.token_hex(2)}"
@@ -64,7 +64,7 @@ def _place(path: Path) -> str:
 
 
 def forget_past(frontier: ValkeyFrontier, group: str, before: int) -> None:
-    """Nothing is kept any more for files of rounds before this one, of those that begin anew with each: nobody goes on with them.
+    """Nothing is kept any more for files of rounds before this one, of those that each round begins again: nobody goes on with them.
     Another machine may still be writing the end of the round that has just ended."""
     for name in item_stream.consumers(frontier, group):
         if (found := _ROUND.match(name)) and int(found[1]) < before:

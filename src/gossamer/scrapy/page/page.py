@@ -51,7 +51,7 @@ class LeasedPage:
     )  # fmt: skip
 
     def __init__(self, lease: Lease, request: Request, content: VisitContent | None = None) -> None:
-        """With `content` its lane keeps page records, and is told what it was like."""
+        """With `content` its lane keeps page records, which note what it was like."""
         self.lease, self.request, self.content = lease, request, content
         self.children: list[Request] = []
         self.asked: list[FrontierRequest] = []

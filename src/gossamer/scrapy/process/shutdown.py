@@ -30,7 +30,7 @@ _closing: ContextVar[Any] = ContextVar("closing", default=None)
 class Shutdown:
     """Looks after an engine that closes its spider: after a while the pages in progress are given back to the frontier, and the
     engine waits for them no longer. A signal that comes meanwhile does not cut the close off, as it does in Scrapy: feeds are
-    written, and the frontier is told."""
+    written, and the frontier knows that they are."""
 
     def __init__(self, engine: Any, link: Any, pages: LeasedPages, settings: Settings) -> None:
         self._engine, self._link, self._pages = engine, link, pages

@@ -16,7 +16,7 @@ FAST, EASTERN = timedelta(hours=1), timedelta(hours=14)
 YEARS = "YyGcx"
 """The signs of strptime that say a year."""
 LEAP_YEARS = 9
-"""Of so many years in a row, one at least has a February 29th."""
+"""Of this many years in a row, one at least has a February 29th."""
 # A number or a month alone is no date; one without a year is the last one that was.
 _SETTINGS = {"REQUIRE_PARTS": ["day", "month"], "PREFER_DATES_FROM": "past"}
 # What counts from a moment keeps this part of it; what names its own time does not.

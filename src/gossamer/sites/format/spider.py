@@ -10,7 +10,7 @@ from gossamer.sites.format.site import Schedule
 from gossamer.sites.format.values import SiteModel
 
 SHOWN = 60
-"""So many characters of a query are shown in tables."""
+"""The most characters of a query that tables show."""
 
 
 def _text(value: Any) -> Any:

@@ -17,7 +17,7 @@ DROP_DEAD = 1000
 DROP_LANES = 16
 
 ANOTHER = 2
-"""What `drop` knows of a lane that somebody has defined anew."""
+"""What `drop` knows of a lane that somebody has defined again."""
 DropStep = Verb[tuple[dict[int, str], int]]
 """One bounded step of a drop: on which partitions more is left, with the birth of the group there, and how many requests went."""
 

@@ -35,7 +35,7 @@ REASON = "neocrawler_failed"
 """The reason of dead letters: NEOCrawler gave the page up."""
 BATCH = 500
 PARTS = 64
-"""Into so many parts of its window the times of a memory are rounded."""
+"""The window of a memory is divided into this many parts, and its times are rounded to them."""
 OK = 200
 """NEOCrawler takes only pages with this status."""
 
