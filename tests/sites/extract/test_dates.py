@@ -45,6 +45,8 @@ def found(rule: str, text: str) -> tuple[Any, tuple[str, ...]]:
         ("type: date, languages: de, format: '%d %B %y'", "17 Dezember 24", date(2024, 12, 17)),
         ("type: datetime, languages: en-GB", "17/05/24 10:30", datetime(2024, 5, 17, 10, 30)),
         ("type: date, languages: en-GB", "18/05/24", date(2024, 5, 18)),
+        ("type: date, languages: en-GB", "18/05/24 10:30 +0200", date(2024, 5, 18)),
+        ("type: date, languages: en", "80 years ago", date(1944, 5, 17)),
         ("type: date, languages: en", "Dec 11, 68", date(2068, 12, 11)),
         ("type: date, languages: en", "Dec 11, 69", date(1969, 12, 11)),
         ("type: date, languages: en", "Dec 11, 1924", date(1924, 12, 11)),

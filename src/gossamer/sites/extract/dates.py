@@ -31,7 +31,8 @@ _TIME = re.compile(r"(?<![\d.])\d{1,2}\.\d\d(?:\s?[Uu]hr)?$")
 """A time at the end of what counts from a moment, as in "gestern, 18.30", is not understood by the library, which leaves it out."""
 _GROUPED = re.compile(r"(?<!\d)\d{1,3}(?:[.,' \u00a0\u2009\u202f]\d{3})+(?!\d)")
 """A number in groups, as in "1,200 minutes ago", which the library takes for 1.2, or leaves out."""
-_LONG = re.compile(r"\d{4}")
+_LONG = re.compile(r"(?=(\d{4}))")
+"""What may be a year in full, or a time zone, as +0200."""
 CENTURY = 1969
 """The first of the hundred years that two digits stand for, as with %y."""
 _lock = threading.Lock()  # Big pages are read in threads.
@@ -157,7 +158,7 @@ def _read(text: str, languages: tuple[str, ...], forms: tuple[str, ...], day: da
     moving = found.tzinfo is None and found.microsecond == _TRACE.microseconds
     if moving and (_TIME.search(text) or _GROUPED.search(text)):
         return None
-    if found.year < CENTURY and not _LONG.search(text):
+    if not moving and found.year < CENTURY and found.year not in map(int, _LONG.findall(text)):
         # Two digits of a year that is not over are a century ago to the library: today's posts would be.
         found = found.replace(year=found.year + 100)
     return _Read(found - _TRACE if moving else found, moving)
