@@ -193,26 +193,27 @@ def test_pages_that_name_the_first_as_their_own_are_one_row_in_any_order(place: 
             assert place.rows("select text from comments order by 1") == [(str(page + 1),) for page in range(last)]
 
 
-@pytest.mark.parametrize("end", ["gone", "first", "last", "empty"])
+@pytest.mark.parametrize("end", ["gone", "first", "last", "empty", "one"])
 def test_comments_that_are_deleted_go_where_pages_are_counted_until_one_is_not_there(place: Place, end: str) -> None:
-    """As forums answer for a number that is too high: 404, or a redirect to their first or last page."""
+    """As forums answer for a number that is too high: 404, or a redirect to their first or last page. `one`: page 1 redirects to the first."""
 
     def serve(site: Site, threads: dict[int, list[int]]) -> None:
         site.on("/list", links(*(f"/t/{number}" for number in threads)))
         for number, comments in threads.items():
             last = max(1, -(-len(comments) // ON_A_PAGE))
+            site.on(f"/t/{number}?p=1", Reply(301, headers={"Location": f"/t/{number}"}))
             for at in range(1, 6):
                 found = comments[(at - 1) * ON_A_PAGE : at * ON_A_PAGE]
                 body = f"<h1>T</h1>{''.join(f'<p class=c id={one}>text {one}</p>' for one in found)}"
                 to = f"/t/{number}" if end == "first" or last == 1 else f"/t/{number}?p={last}"
-                over = {"gone": Reply(404), "empty": Reply(body="<h1>T</h1>")}.get(
+                over = {"gone": Reply(404), "one": Reply(404), "empty": Reply(body="<h1>T</h1>")}.get(
                     end, Reply(302, headers={"Location": to})
                 )
                 site.on(f"/t/{number}?p={at}" if at > 1 else f"/t/{number}", Reply(body=body) if at <= last else over)
 
     with Site() as site:
         turning = FORUM.replace("css: a.next, to: post", "url: '/t/{id}?p={turn+1}', to: post, when: comments")
-        place.write(turning.replace("SITE", site.url))
+        place.write((turning.replace("turn+1", "turn") if end == "one" else turning).replace("SITE", site.url))
         for threads in (
             {1: [*range(100, 108)], 2: [200, 201, 202]},
             {1: [100, 101, 102, 104, 105, 106], 2: [200, 202]},

@@ -83,8 +83,11 @@ def test_loops_and_too_many_hops() -> None:
     with pytest.raises(FetchError, match="leads to itself") as caught:
         follow(PageRequest(HERE), moved(HERE))
     assert (caught.value.reason, caught.value.retriable) == ("redirect_loop", False)
+    # By way of another page it may lead to itself once: that one may have looked for a cookie.
+    back = PageRequest("https://a.example/2"), moved("/1", url="https://a.example/2")
+    assert follow(*back, ["https://a.example/1"]) is not None
     with pytest.raises(FetchError, match="leads to itself"):
-        follow(PageRequest("https://a.example/2"), moved("/1", url="https://a.example/2"), ["https://a.example/1"])
+        follow(*back, ["https://a.example/1", "https://a.example/2", "https://a.example/1"])
     with pytest.raises(FetchError, match="more than 3 redirects"):
         follow(PageRequest(HERE), moved("/4"), ["1", "2", "3"], 3)
     assert follow(PageRequest(HERE), moved("/4"), ["1", "2"], 3) is not None

@@ -157,6 +157,33 @@ async def test_a_page_that_redirects_to_its_longer_url_stays_in_its_layer_beside
     assert crawl.counters("pages")["site/redirected/page"] == 1
 
 
+async def test_a_page_that_leads_to_itself_by_way_of_another_one_is_read(crawl: Crawl, site: Site) -> None:
+    """As sites do that begin a session on a page of their own, which sends the visitor back; it may lie on another host."""
+    site.on("/list", links("/page/1", "/page/2", "/page/3"))
+    for number, cookie in ((1, {"Set-Cookie": "session=1"}), (2, {})):
+        begin = Reply(302, headers={"Location": f"/begin?for={number}", "Set-Cookie": "test=1"}, times=1)
+        site.on(f"/page/{number}", begin, Reply(body=f"<title>{number}</title>"))
+        site.on(f"/begin?for={number}", Reply(302, headers={"Location": f"/page/{number}", **cookie}))
+    site.on("/page/3", Reply(302, headers={"Location": "/for/ever"}))
+    site.on("/for/ever", Reply(302, headers={"Location": "/page/3"}))
+    crawl.push(SITE)
+    await crawl.run()
+    assert sorted(item["title"] for item in crawl.items("pages")) == ["1", "2"]
+    assert [reason for reason, _ in crawl.dead("pages")] == ["redirect_loop"]
+
+
+async def test_pages_that_are_counted_go_on_where_page_1_redirects_to_the_first(crawl: Crawl, site: Site) -> None:
+    site.on("/list?page=1", Reply(301, headers={"Location": "/list"}))
+    for number, path in ((1, "/list"), (2, "/list?page=2"), (3, "/list?page=3")):
+        site.on(path, links(f"/page/{number}"))
+    site.on("/list?page=4", Reply(301, headers={"Location": "/list"}))
+    rules = "[{css: a, to: page}, {url: '/list?page={turn}', to: list, pages: 0}]"
+    crawl.push(SITE.replace("[{css: a, to: page}]", rules))
+    await crawl.run()
+    assert sorted(item["url"] for item in crawl.items("pages")) == [f"{site.url}/page/{one}" for one in (1, 2, 3)]
+    assert [visit.target for visit in site.visits if visit.path == "/list"].count("/list") == 2
+
+
 async def test_rules_with_the_same_links_lead_to_the_layers_of_both(crawl: Crawl, site: Site) -> None:
     site.on("/list", Reply(body="<a href=/page/1>x</a>"))
     site.on("/page/1", Reply(body="<title>t</title><h1>h</h1>"))

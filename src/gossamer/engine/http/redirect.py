@@ -54,7 +54,9 @@ def next_hop(
         )
     before = [*trail, request.url]
     method = next_method(request.method, response.status)
-    if target in before and method == request.method and (not response.cookies or before.count(target) >= AGAIN):
+    # A page may set a cookie and lead to itself, also by way of another page that looks for the cookie.
+    often = AGAIN if response.cookies else 1 if target == request.url else 2
+    if method == request.method and before.count(target) >= often:
         raise FetchError(REDIRECT_LOOP, f"{target[:200]} leads to itself again", False)
     keep = same_place(request.url, target)
     headers, body = _without(request.headers, _OF_A_PAGE), request.body

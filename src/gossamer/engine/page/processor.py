@@ -313,6 +313,14 @@ class PageProcessor:
         first = request.hops[0] if request.hops else request.url
         return None if url == first else layer.site.compiled.away(layer.name, first, url)
 
+    @staticmethod
+    def _is_first_again(layer: ServedLayer, request: PageRequest, fingerprint: int) -> bool:
+        """Whether the first of the pages that a rule counts is the page that it starts from: ?page=1 redirects to that. It is read once
+        more, since it leads to page 2."""
+        if request.turn != 1 or not layer.counts_from_one or not request.trail:
+            return False
+        return fingerprint == layer.site.compiled.fingerprint(layer.name, request.trail[-1])
+
     async def _redirected(self, lease: Lease, layer: ServedLayer, request: PageRequest, hop: PageRequest) -> Settlement:
         url, names = hop.url, request.secrets
         if (secrets := layer.site.compiled.secrets) is not None:
@@ -321,7 +329,13 @@ class PageProcessor:
             names = (*names, *more)
         first = request.hops[0] if request.hops else request.url
         fingerprint = layer.site.compiled.redirected(layer.name, first, url, hop.method, hop.body)
-        if fingerprint != lease.fingerprint and not self._away(layer, request, url):
+        # A page that redirects to itself, also by way of another one (to set a cookie), is the same page: as a new one it would be filtered.
+        same = fingerprint == lease.fingerprint or any(
+            fingerprint == layer.site.compiled.redirected(layer.name, first, one, hop.method, hop.body)
+            for one in request.hops
+        )
+        same = same or self._is_first_again(layer, request, fingerprint)
+        if not same and not self._away(layer, request, url):
             await self._reader.absent(layer, request, url)
         if self._away(layer, request, url) and not self._away(layer, request, request.url):
             # Each page once. Here, since the pages that lead to the same one after the first are filtered.
@@ -334,8 +348,7 @@ class PageProcessor:
             cookies=request.cookies and hop.cookies,
             body=hop.body,
             fingerprint=fingerprint,
-            # A page that redirects to itself (to set a cookie) is the same page: as a new one it would be filtered.
-            dont_filter=request.always or fingerprint == lease.fingerprint,
+            dont_filter=request.always or same,
             hops=[*request.hops, request.url],
         )
         return Settlement(lease, Ending.REPLACED, [payload.pack(replacing, layer.lane, self._payload_max)])

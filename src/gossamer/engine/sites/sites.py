@@ -15,6 +15,7 @@ from gossamer.model.network import ANYWHERE, NEVER, guard_of, leads_inside
 from gossamer.model.page import NOTHING, PageRequest, Response
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.crossing import crosses, target_sites
+from gossamer.sites.extract.turns import begins_with_one
 from gossamer.sites.format import Layer
 from gossamer.sites.format import RequestRule as Asking
 from gossamer.sites.login import LOGIN
@@ -54,7 +55,7 @@ class ServedLayer:
     """One layer, ready for use. `rule` is None for sitemaps and feeds. `lane` is that of its pages, if it is not called like the layer."""
 
     __slots__ = (
-        "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "canonical", "conditional", "cookies", "function", "guarded", "lane", "link_lanes",
+        "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "canonical", "conditional", "cookies", "counts_from_one", "function", "guarded", "lane", "link_lanes",
         "name", "on_fail", "options", "recorded", "redirects", "referer", "retries", "retry_status", "rule", "saves", "saves_files", "site", "stores_parent", "strict",
     )  # fmt: skip
 
@@ -79,6 +80,10 @@ class ServedLayer:
         """Whether the page that led to a page makes a difference."""
         self.canonical = rule is not None and (rule.identity or whole.identity).canonical
         """Whether a page is stored under the URL that it names as its own."""
+        self.counts_from_one = rule is not None and any(
+            one.pages is not None and begins_with_one(one) for one in rule.follow
+        )
+        """Whether the first page turn may be the page itself."""
         self.referer: bool = _said(asking, "referer", True)
         stored = [of for one, of in whole.store.items() if one == name or (rule is not None and rule.handler)]
         self.stores_parent = any("parent" in (*of.add, *of.key) for of in stored)
