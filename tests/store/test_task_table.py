@@ -104,6 +104,23 @@ def test_two_who_claim_at_once_get_different_rows(store: Store, sql: Sql, url: s
     assert sorted(int(key) for part in got for key in part) == list(range(1, 41))
 
 
+KEYS = {"sqlite": "id PRIMARY KEY", "postgresql": "id FLOAT PRIMARY KEY", "mysql": "id FLOAT PRIMARY KEY"}
+
+
+def test_a_row_that_cannot_be_found_by_its_key_is_refused(store: Store, sql: Sql, kind: str) -> None:
+    """It was given out for ever, and its page fetched with it."""
+    sql(f"CREATE TABLE pages ({KEYS[kind]}, url VARCHAR(100))")
+    sql("INSERT INTO pages (id, url) VALUES (3, 'http://h/3'), (0.1, 'http://h/0.1')")
+    table = table_of(store)
+    if kind == "postgresql":
+        assert [row.key for row in table.claim(10)] == ['"0.1"', '"3.0"'], "it finds them"
+        return
+    with pytest.raises(StoreError, match=r'primary key "0\.1" cannot be changed.* --where'):
+        table.claim(10)
+    assert sql("SELECT COUNT(*) FROM pages WHERE task_state IS NULL") == [(2,)], "nothing was given out"
+    assert [row.values["url"] for row in table_of(store, "id > 1").claim(10)] == ["http://h/3"]
+
+
 def test_a_row_without_a_key_is_refused(tmp_path: Path) -> None:
     """SQLite alone has them; claimed, it would be claimed for ever."""
     with Store.open(f"sqlite:///{tmp_path}/tasks.db") as store:

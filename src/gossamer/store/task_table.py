@@ -115,13 +115,16 @@ class TaskTable:
             for condition in (f"{STATE} = '{LOST}'", f"{STATE} IS NULL", f"{STATE} = ''"):
                 if len(rows) < limit:
                     rows += self._select(connection, condition, limit - len(rows), lock=True)
-            self._update(
+            given = [row._replace(tries=row.tries + 1, state=WAITING) for row in rows]
+            changed = self._update(
                 connection,
                 f"{STATE} = '{WAITING}', {TRIES} = :tries, {DETAIL} = :given",
                 "1 = 1",
-                [{"key": row.key, "tries": row.tries + 1, "given": self._given} for row in rows],
+                [{"key": row.key, "tries": row.tries, "given": self._given} for row in given],
             )
-            return [row._replace(tries=row.tries + 1, state=WAITING) for row in rows]
+            if changed != len(given):
+                self._must_wait(connection, given)
+            return given
 
         return self._store.transaction(take) if limit > 0 else []
 
@@ -282,14 +285,28 @@ class TaskTable:
         found = connection.execute(text(query), {f"k{number}": value for number, value in enumerate(values)}).first()
         return int(found[0] or 0) if found is not None else 0
 
+    def _must_wait(self, connection: Connection, rows: Iterable[TaskRow]) -> None:
+        """StoreError if a row that is given out does not say so: it would be given out for ever."""
+        query = text(
+            f"SELECT 1 FROM {self._table(connection)} WHERE {self._named(connection)} AND {STATE} = '{WAITING}' AND {TRIES} = :tries"
+        )
+        for row in rows:
+            bound = {f"k{number}": value for number, value in enumerate(_values(row.key))}
+            if connection.execute(query, {**bound, "tries": row.tries}).first() is None:
+                raise StoreError(
+                    f"The row of {self.name} with the primary key {row.key} cannot be changed: the database does not find it by that value, "
+                    "as with FLOAT, or keeps its old one. Use a key of whole numbers, text or DECIMAL, or leave the row out with --where."
+                )
+
     def _named(self, connection: Connection) -> str:
         return " AND ".join(
             f"{self._quoted(connection, name)} = :k{number}" for number, name in enumerate(self.primary)
         )
 
-    def _update(self, connection: Connection, changes: str, condition: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def _update(self, connection: Connection, changes: str, condition: str, rows: Sequence[Mapping[str, Any]]) -> int:
+        """How many rows were changed."""
         if not rows:
-            return
+            return 0
         statement = text(
             f"UPDATE {self._table(connection)} SET {changes}, {AT} = :now WHERE {self._named(connection)} AND {condition}"
         )
@@ -302,8 +319,7 @@ class TaskTable:
                 continue
             rest = {name: value for name, value in row.items() if name != "key"}
             bound.append({**rest, "now": now, **{f"k{number}": value for number, value in enumerate(values)}})
-        if bound:
-            connection.execute(statement, bound)
+        return connection.execute(statement, bound).rowcount if bound else 0
 
 
 def _stored(detail: str) -> str:
