@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -15,12 +16,14 @@ from pathlib import Path
 from tests.support.native_crawl import Crawl, until, working
 from tests.support.site import Site
 
+from gossamer.cli import exit_codes
 from gossamer.engine.job import NativeJob
 from gossamer.engine.worker import NativeWorker
 from gossamer.frontier import audit
-from gossamer.model import LanePolicy, RoundInfo
+from gossamer.model import Ending, LanePolicy, Request, RoundInfo, Selection, Settlement, Token
 from gossamer.planner.alerts.overview import alert_overview
 from gossamer.planner.overview import overview
+from gossamer.registry import Registry
 from gossamer.testing.process import end
 from gossamer.testing.servers import Server
 
@@ -90,6 +93,30 @@ async def test_a_push_acts_within_five_seconds_and_a_removal_drains(
                 ]
                 assert [entry.action for entry in audit.entries(frontier)] == ["remove", "drain"]
             assert rounds(crawl)[-1].round == number, "no further round has begun"
+
+
+async def test_a_file_that_is_pushed_while_it_is_drained_stays(
+    valkey_server: Server, crawl_name: str, tmp_path: Path
+) -> None:
+    """Whoever removes it is told."""
+    with Site() as site, ExitStack() as stack:
+        crawl = Crawl(valkey_server, crawl_name, tmp_path, site)
+        crawl.push(SITE)
+        frontier = stack.enter_context(crawl.frontier())
+        frontier.define("listed", {"list": LanePolicy()})
+        frontier.add([Request(1, "h", "listed.list", b"")])
+        environ = {**os.environ, **{key: str(value) for key, value in crawl.given.items()}}
+        words = [sys.executable, "-P", "-m", "gossamer", "site", "remove", "site", "--drain", "--yes"]
+        remove = stack.enter_context(subprocess.Popen(words, cwd=tmp_path, env=environ, stderr=subprocess.PIPE))
+        stack.callback(end, remove)
+        await until(lambda: [info.name for info in frontier.documents("draining")] == ["site"])
+        Registry(frontier).push(frontier.document("site", "site").text, "site", who="ann")
+        token = Token.fresh()
+        leases = frontier.exchange(token, want=1, selection=Selection(("listed",))).leases
+        frontier.exchange(token.next(), settle=[Settlement(lease, Ending.DONE) for lease in leases])
+        _, said = await asyncio.to_thread(remove.communicate)
+        assert [info.deleted for info in frontier.documents("site")] == [False]
+        assert (remove.returncode, b"somebody pushed it while it was drained" in said) == (exit_codes.FAILED, True)
 
 
 def rounds(crawl: Crawl) -> list[RoundInfo]:

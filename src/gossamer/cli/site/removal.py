@@ -11,9 +11,11 @@ import typer
 from gossamer.cli import options, output, progress
 from gossamer.cli.options import flag
 from gossamer.cli.versions import Name, Note, Who, few
+from gossamer.errors import VersionConflict
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import DocumentInfo
-from gossamer.registry import Registry
+from gossamer.registry import KIND, Registry
+from gossamer.registry.registry import draining
 
 LOOK = 0.5
 """Seconds between two looks at what is left."""
@@ -36,7 +38,7 @@ def remove(
     Its sites are no longer served. What is queued stays and waits for the file to be pushed again. With --drain it
     is finished first: no further round begins, and the file is removed when nothing is left; workers have to run
     meanwhile. If this is interrupted, its sites stay as they are and begin no rounds until you give the command again
-    or push the file. With --drop, what is queued is deleted in small steps, with dead letters, items, counters,
+    or push the file; if somebody pushes it meanwhile, it stays. With --drop, what is queued is deleted in small steps, with dead letters, items, counters,
     memories and rounds; if this is interrupted, call it again to finish. `gossamer site rollback` brings the file back
     in either case.
     """
@@ -71,12 +73,26 @@ def _wait(frontier: ValkeyFrontier, registry: Registry, info: DocumentInfo) -> N
         say = progress.throttled(show)
         done = {row.group: row.pages for row in frontier.counts().groups}
         while True:
-            states = [frontier.drained(site) for site in sites]
+            states = [frontier.drained(site) for site in sites if info.name in draining(frontier)]
+            # Looked at afterwards, too: whoever pushes the file wants it served.
+            if info.name not in draining(frontier):
+                _check_removed(frontier, info.name)
+                return
             if all(state.drained for state in states):
                 return
             pages = sum(row.pages - done[row.group] for row in frontier.counts().groups if row.group in sites)
             say(pages, {"left": sum(state.open + state.tasks for state in states)})
             time.sleep(LOOK)
+
+
+def _check_removed(frontier: ValkeyFrontier, name: str) -> None:
+    """VersionConflict if somebody has pushed a file while it was drained."""
+    newest = next((one for one in frontier.documents(KIND) if one.name == name and not one.deleted), None)
+    if newest is not None:
+        raise VersionConflict(
+            f"{name} is not removed: somebody pushed it while it was drained, and its sites are served again, by version {newest.version} of "
+            f"{newest.who or 'somebody'}. If it is to go all the same, give the command again."
+        )
 
 
 def _held(frontier: ValkeyFrontier, registry: Registry, info: DocumentInfo) -> str:
