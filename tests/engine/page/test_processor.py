@@ -220,6 +220,23 @@ async def test_what_is_known_of_a_page_says_nothing_about_where_it_is_redirected
 # Conditions.
 
 
+async def test_a_page_with_links_that_were_too_deep_is_fetched_whole(crawl: Crawl, site: Site) -> None:
+    """In the next round it is found a step earlier, and what it leads to may be fetched."""
+    site.on("/list", links("/hub/1"))
+    site.on("/hub/1", links("/hub/2"))
+    site.on("/hub/2", Reply(body=links("/page/1").body, headers=TAGGED))
+    hub = "hub: {match: '^/hub/', seen: round, follow: [{css: a}]}"
+    text = CONDITIONAL.replace("page:", f"{hub}\n      page:").replace("{css: a, to: page}", "{css: a, to: hub}")
+    crawl.push(f"{text}    limits: {{depth: 2}}\n")
+    await crawl.run()
+    assert (conditions(site, "/hub/2"), crawl.items("pages")) == ([None], [])
+    site.on("/list", links("/hub/2"))
+    next_round(crawl, 1)
+    await crawl.run()
+    assert conditions(site, "/hub/2") == [None, None]
+    assert [item["url"] for item in crawl.items("pages")] == [f"{site.url}/page/1"]
+
+
 async def test_other_rules_see_a_page_whole(crawl: Crawl, site: Site) -> None:
     site.on("/list", Reply(body="-", headers=TAGGED))
     crawl.push(CONDITIONAL)

@@ -162,6 +162,8 @@ class PageReader:
         settlement = Settlement(lease, Ending.DONE, children, items, withheld=withheld, kept=kept, visit=visit)
         # A thread is known as a whole only if all its pages are read.
         whole = part is None or part.whole or not (request.turn or further)
+        # Links that are too deep now may not be where another page leads to this one.
+        whole = whole and not reading.limited
         return settlement, layer.conditional and whole and self._children.lasting(reading.links, layer)
 
     @staticmethod
