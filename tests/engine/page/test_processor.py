@@ -173,12 +173,13 @@ async def test_a_page_that_leads_to_itself_by_way_of_another_one_is_read(crawl: 
 
 
 async def test_pages_that_are_counted_go_on_where_page_1_redirects_to_the_first(crawl: Crawl, site: Site) -> None:
+    """Also where another page of them, which was linked as well, leads to page 1 before the first does."""
     site.on("/list?page=1", Reply(301, headers={"Location": "/list"}))
     for number, path in ((1, "/list"), (2, "/list?page=2"), (3, "/list?page=3")):
         site.on(path, links(f"/page/{number}"))
     site.on("/list?page=4", Reply(301, headers={"Location": "/list"}))
     rules = "[{css: a, to: page}, {url: '/list?page={turn}', to: list, pages: 0}]"
-    crawl.push(SITE.replace("[{css: a, to: page}]", rules))
+    crawl.push(SITE.replace("[{css: a, to: page}]", rules).replace("[SITE/list]", "[SITE/list?page=3, SITE/list]"))
     await crawl.run()
     assert sorted(item["url"] for item in crawl.items("pages")) == [f"{site.url}/page/{one}" for one in (1, 2, 3)]
     assert [visit.target for visit in site.visits if visit.path == "/list"].count("/list") == 2

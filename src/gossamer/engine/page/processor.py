@@ -313,14 +313,6 @@ class PageProcessor:
         first = request.hops[0] if request.hops else request.url
         return None if url == first else layer.site.compiled.away(layer.name, first, url)
 
-    @staticmethod
-    def _is_first_again(layer: ServedLayer, request: PageRequest, fingerprint: int) -> bool:
-        """Whether the first of the pages that a rule counts is the page that it starts from: ?page=1 redirects to that. It is read once
-        more, since it leads to page 2."""
-        if request.turn != 1 or not layer.counts_from_one or not request.trail:
-            return False
-        return fingerprint == layer.site.compiled.fingerprint(layer.name, request.trail[-1])
-
     async def _redirected(self, lease: Lease, layer: ServedLayer, request: PageRequest, hop: PageRequest) -> Settlement:
         url, names = hop.url, request.secrets
         if (secrets := layer.site.compiled.secrets) is not None:
@@ -334,7 +326,8 @@ class PageProcessor:
             fingerprint == layer.site.compiled.redirected(layer.name, first, one, hop.method, hop.body)
             for one in request.hops
         )
-        same = same or self._is_first_again(layer, request, fingerprint)
+        # The first of the pages that a rule counts may be the page that it starts from. It leads to the second one: it is read once more.
+        same = same or (request.turn == 1 and layer.counts_from_one)
         if not same and not self._away(layer, request, url):
             await self._reader.absent(layer, request, url)
         if self._away(layer, request, url) and not self._away(layer, request, request.url):
