@@ -96,8 +96,12 @@ class FunctionCalls:
         if not calls:
             return []
         patience = RetryTimer(self._seconds)
+        missing = False
         while True:
             try:
+                if missing:
+                    yield from self.load_library()
+                    missing = False
                 entries = yield from self._commands.router.run(calls)
                 return [value(entry, self._place) for entry in entries]
             except FrontierUnavailable as error:
@@ -105,8 +109,8 @@ class FunctionCalls:
             except FrontierError as error:
                 if not function_missing(error):
                     raise translate(error) from None
+                missing = True
                 yield patience.pause(error)
-                yield from self.load_library()
 
 
 class FunctionClient(Closeable):

@@ -339,6 +339,18 @@ class TestVersions:
             server.call("FUNCTION", "FLUSH")
             assert crawl.add("2") == [ADDED]
 
+    @CLIENTS
+    def test_missing_functions_are_loaded_though_the_server_goes_away_meanwhile(
+        self, opened: Callable[..., Crawl], asynchronous: bool
+    ) -> None:
+        with Server() as server, FaultProxy(server.port) as proxy:
+            crawl: Crawl = opened(proxy.url, asynchronous=asynchronous)
+            crawl.define()
+            server.call("FUNCTION", "FLUSH")
+            proxy.lose_replies(2, match=b"FUNCTION")
+            assert crawl.add("1") == [ADDED]
+            assert proxy.counters.lost == 2
+
     def test_missing_functions_of_one_node_are_loaded_again(self, opened: Callable[..., Crawl]) -> None:
         with Cluster(3) as nodes:
             crawl: Crawl = opened(nodes.url, GOSSAMER_PARTITIONS=3)
