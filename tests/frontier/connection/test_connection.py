@@ -302,6 +302,43 @@ def test_server_that_restarted_is_found_again_without_an_error(servers: Servers,
         assert connection.execute("PING") == b"PONG"
 
 
+def open_connections(port: int) -> int:
+    """How many there are besides the one that asks."""
+    return ask(port, "CLIENT", "LIST").count(b" addr=") - 1
+
+
+def test_a_call_that_runs_while_its_connection_is_closed_ends_and_later_ones_fail(servers: Servers) -> None:
+    port = servers.start()
+    answers: list[Any] = []
+    connection = connect(settings(f"redis://127.0.0.1:{port}"))
+    caller = threading.Thread(target=lambda: answers.append(connection.execute("BLPOP", "list", 0)))
+    caller.start()
+    until(lambda: b"blocked_clients:1" in ask(port, "INFO", "clients"))
+    connection.close()
+    ask(port, "LPUSH", "list", "1")
+    caller.join(60)
+    assert answers == [[b"list", b"1"]]
+    until(lambda: open_connections(port) == 0)
+    with pytest.raises(FrontierError, match="was closed"):
+        connection.execute("PING")
+    connection.close()
+
+    async def scenario() -> None:
+        connection = await connect_async(settings(f"redis://127.0.0.1:{port}"))
+        call = asyncio.create_task(connection.execute("BLPOP", "list", 0))
+        while b"blocked_clients:1" not in await asyncio.to_thread(ask, port, "INFO", "clients"):
+            await asyncio.sleep(0.05)
+        await connection.close()
+        await asyncio.to_thread(ask, port, "LPUSH", "list", "2")
+        assert await call == [b"list", b"2"]
+        while await asyncio.to_thread(open_connections, port):
+            await asyncio.sleep(0.05)
+        with pytest.raises(FrontierError, match="was closed"):
+            await connection.execute("PING")
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
 def test_wrong_password_and_missing_rights(servers: Servers) -> None:
     port = servers.start("--requirepass", "right")
     for user in ("", ":wrong@", "nobody:x@"):
@@ -356,7 +393,7 @@ def test_whatever_a_dead_connection_raises_is_a_lost_connection(
             with monkeypatch.context() as patch:
                 patch.setattr(f"redis.asyncio.connection.AbstractConnection.{step}", broken)
                 if step == "connect":
-                    await connection._pool.close()
+                    await asyncio.to_thread(ask, port, "CLIENT", "KILL", "TYPE", "normal")
                 if step == "can_read":
                     assert await call(connection, "bump", ["k"], [1]) == 1
                 else:

@@ -19,7 +19,13 @@ from typing import Any
 
 import pytest
 
-from gossamer.errors import DataDirectoryInUse, EmbeddedServerError, FrontierUnavailable, ServerBinaryMissing
+from gossamer.errors import (
+    DataDirectoryInUse,
+    EmbeddedServerError,
+    FrontierError,
+    FrontierUnavailable,
+    ServerBinaryMissing,
+)
 from gossamer.frontier.connection import Connection, connect, connect_async, embedded
 from gossamer.frontier.connection.embedded import (
     Attachment,
@@ -194,6 +200,18 @@ def test_connection_attaches_again_by_itself_after_its_supervisor_was_killed(dir
             assert await connection.execute("GET", "k") == b"v"
 
     asyncio.run(scenario())
+
+
+def test_a_closed_connection_starts_no_server(directory: Path) -> None:
+    connection = connect(settings(directory))
+    state = json.loads((directory / "state.json").read_bytes())
+    connection.close()
+    with pytest.raises(FrontierError, match="was closed"):
+        connection.execute("PING")
+    until(lambda: gone(state["pid"]) and gone(state["supervisor"]))
+    with pytest.raises(FrontierError, match="was closed"):
+        connection.execute("PING")
+    assert not (directory / "state.json").exists()
 
 
 def test_server_killed_is_started_again_with_its_data(directory: Path) -> None:

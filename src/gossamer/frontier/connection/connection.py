@@ -85,7 +85,8 @@ class Connection(Closeable):
                     break
 
     def close(self) -> None:
-        """Close every socket and let go of the embedded server. More than once is fine."""
+        """Close every socket, those in use when their calls end, and let go of the embedded server. Later calls fail with
+        `FrontierError`. More than once is fine."""
         self._pool.close()
         self._closing()
 
@@ -138,6 +139,7 @@ class EmbeddedSession:
             grace_seconds=settings["GOSSAMER_GRACE_SECONDS"],
         )
         self._attachment = self._attach()
+        self._closed = False
         self._renewing, self._pid = threading.Lock(), os.getpid()
 
     def renew(self) -> None:
@@ -147,6 +149,8 @@ class EmbeddedSession:
             if not self._attachment.alive():
                 self._attachment.close()
                 self._attachment = self._attach()
+            if self._closed:
+                self._attachment.close()
 
     async def renew_async(self) -> None:
         if not self._attachment.alive():
@@ -156,6 +160,7 @@ class EmbeddedSession:
         return Node(self._attachment.socket_path, 0)
 
     def close(self) -> None:
+        self._closed = True
         self._attachment.close()
 
 

@@ -27,7 +27,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, RedisError, ResponseError
 from redis.retry import Retry
 
-from gossamer.errors import EmbeddedServerError, UrlError
+from gossamer.errors import EmbeddedServerError, FrontierError, UrlError
 from gossamer.frontier.connection.failure import NO_IDLE, ErrorReply, NoReply
 from gossamer.frontier.connection.router import Entries, Node, RoundTrip, Talk
 from gossamer.frontier.connection.url import FrontierUrl
@@ -124,6 +124,10 @@ async def _drop_async(connection: Any, *, nowait: bool = True) -> None:
         await connection.disconnect(nowait=nowait)
 
 
+def _closed() -> FrontierError:
+    return FrontierError("This connection to the frontier was closed. Open another.")
+
+
 def _packed(round_trip: RoundTrip) -> list[bytes]:
     """The bytes of a round trip. redis-py would make the same, more slowly."""
     try:
@@ -135,13 +139,15 @@ def _packed(round_trip: RoundTrip) -> list[bytes]:
 class Pool:
     """Connections to any number of nodes, for any number of threads.
 
-    After a fork the child opens its own: the parent's sockets are left alone.
+    After a fork the child opens its own: the parent's sockets are left alone. Calls that run while it is closed end as usual;
+    later ones fail.
     """
 
     def __init__(self, make: Callable[[Node], Any], refresh: Callable[[], None] | None = None) -> None:
         self._make = make
         self._refresh = refresh
         self._idle: dict[Node, list[Any]] = {}
+        self._closed = False
         self._lock = threading.Lock()
         self._pid = os.getpid()
 
@@ -198,6 +204,7 @@ class Pool:
 
     def close(self) -> None:
         with self._held():
+            self._closed = True
             idle, self._idle = self._idle, {}
         for connections in idle.values():
             for connection in connections:
@@ -226,6 +233,8 @@ class Pool:
             _drop(connection)
 
     def _open(self, node: Node) -> Any:
+        if self._closed:
+            raise _closed()
         try:
             if self._refresh is not None:
                 self._refresh()
@@ -257,7 +266,7 @@ class Pool:
         if connection.is_connected:
             with self._held():
                 idle = self._idle.setdefault(node, [])
-                if len(idle) < IDLE_MAX:
+                if not self._closed and len(idle) < IDLE_MAX:
                     idle.append(connection)
                     return
             _drop(connection)
@@ -270,6 +279,7 @@ class AsyncPool:
         self._make = make
         self._refresh = refresh
         self._idle: dict[Node, list[Any]] = {}
+        self._closed = False
         self._pid = os.getpid()
 
     async def drive(self, talk: Talk[T]) -> T:
@@ -293,6 +303,7 @@ class AsyncPool:
         return list(await asyncio.gather(*map(self._go, round_trips)))
 
     async def close(self) -> None:
+        self._closed = True
         idle, self._idle = self._idle, {}
         for connections in idle.values():
             for connection in connections:
@@ -329,7 +340,7 @@ class AsyncPool:
             complete = connection.is_connected and not demoted(entries)
         finally:
             idle = self._idle.setdefault(round_trip.node, [])
-            if complete and len(idle) < IDLE_MAX:
+            if complete and not self._closed and len(idle) < IDLE_MAX:
                 idle.append(connection)
             else:
                 await _drop_async(connection)
@@ -357,6 +368,8 @@ class AsyncPool:
         return await self._open(round_trip.node) if round_trip.fresh else NO_IDLE
 
     async def _open(self, node: Node) -> Any:
+        if self._closed:
+            raise _closed()
         connection = None
         try:
             if self._refresh is not None:
