@@ -11,7 +11,7 @@ from gossamer.errors import FrontierError, GossamerError, PermissionDenied, Unkn
 from gossamer.frontier.connection import Connection, acl, connect
 from gossamer.frontier.connection.router import slot_of
 from gossamer.frontier.server import keys, library
-from gossamer.frontier.server.info import ServerInfo, version_numbers
+from gossamer.frontier.server.info import ServerInfo, size, version_numbers
 from gossamer.frontier.valkey import check_data, found_crawl
 from gossamer.settings import BY_NAME, SETTINGS, Settings
 
@@ -125,7 +125,7 @@ def memory_checks(info: ServerInfo, *, embedded: bool = False) -> Iterator[Check
     else:
         yield Check("eviction", GOOD if policy == "noeviction" else DOUBTFUL, f"maxmemory-policy {policy}",
                     "" if policy == "noeviction" else "see to it that it is noeviction")  # fmt: skip
-    used = mebibytes(info.memory_used)
+    used = size(info.memory_used)
     if embedded and not info.memory_max:
         yield Check(
             "memory", GOOD, f"{used} used; the embedded server may take what the machine has (GOSSAMER_SERVER_MEMORY)"
@@ -136,7 +136,7 @@ def memory_checks(info: ServerInfo, *, embedded: bool = False) -> Iterator[Check
                     "set maxmemory to what the machine can spare; near it producers are refused and nothing is lost")  # fmt: skip
         return
     share = info.memory_used / info.memory_max
-    said = f"{used} of {mebibytes(info.memory_max)} used ({share:.0%})"
+    said = f"{used} of {size(info.memory_max)} used ({share:.0%})"
     if share >= 0.95:
         yield Check(
             "memory",
@@ -153,10 +153,6 @@ def memory_checks(info: ServerInfo, *, embedded: bool = False) -> Iterator[Check
         )
     else:
         yield Check("memory", GOOD, said)
-
-
-def mebibytes(count: int) -> str:
-    return f"{count / 2**20:,.1f} MiB"
 
 
 def cluster_checks(connection: Connection, settings: Settings) -> Iterator[Check]:

@@ -171,6 +171,12 @@ def test_memory_headroom(used: int, state: CheckState) -> None:
         assert f"raise {said}" in memory_trouble([one]) or state is not CheckState.BAD
 
 
+def test_memory_is_said_in_units_that_fit() -> None:
+    sizes = 2 << 20, 12 << 30
+    info = ServerInfo("n", "valkey", "9.1", "standalone", "master", True, "always", *sizes, "noeviction", False, 0)
+    assert [check.found for check in memory_checks(info) if check.name == "memory"] == ["2.0 MiB of 12.0 GiB used (0%)"]
+
+
 @pytest.mark.parametrize(
     ("off", "state"), [(0, CheckState.GOOD), (-90, CheckState.DOUBTFUL), (3600, CheckState.DOUBTFUL)]
 )

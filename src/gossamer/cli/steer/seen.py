@@ -11,8 +11,8 @@ import typer
 from gossamer.cli import exit_codes, options, output
 from gossamer.cli.options import argument, option
 from gossamer.cli.project import SCRAPY_REDIS, project_settings
-from gossamer.cli.view.status import size
 from gossamer.frontier.seen.clear import clear_seen, seen_known
+from gossamer.frontier.server.info import size
 from gossamer.frontier.snapshot.line import fingerprint_text
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.status.overview import counts_of

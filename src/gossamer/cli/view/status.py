@@ -8,7 +8,7 @@ from typing import Annotated
 from gossamer.cli import options, output
 from gossamer.cli.options import flag, option
 from gossamer.cli.progress import duration
-from gossamer.frontier.server.info import ServerInfo
+from gossamer.frontier.server.info import ServerInfo, size
 from gossamer.model import WorkerInfo
 from gossamer.model.reply import HostInfo
 from gossamer.status import overview as reading
@@ -113,7 +113,8 @@ def _section(columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> No
 def _server(server: ServerInfo) -> str:
     limit = f" of {size(server.memory_max)}" if server.memory_max else ""
     log = f"log on disk ({server.fsync or 'fsync unknown'})" if server.aof else "NO log on disk"
-    return f"{server.kind} {server.version} at {server.node}, {server.role}, memory {size(server.memory_used)}{limit}, {log}"
+    role = "primary" if server.role == "master" else "replica"
+    return f"{server.kind} {server.version} at {server.node}, {role}, memory {size(server.memory_used)}{limit}, {log}"
 
 
 def _host(host: HostInfo) -> tuple[object, ...]:
@@ -145,12 +146,3 @@ def ago(seconds: float) -> str:
 def drain(seconds: float | None) -> str:
     """In what time tasks are done; nothing where there are none."""
     return "never at this pace" if seconds is None else f"{duration(seconds)}" if seconds else ""
-
-
-def size(count: float) -> str:
-    """`512 B`, `3.4 MiB`."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"

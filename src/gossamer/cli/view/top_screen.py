@@ -12,7 +12,8 @@ from rich.text import Text
 
 from gossamer.cli.output import visible
 from gossamer.cli.progress import duration
-from gossamer.cli.view.status import drain, serves, size, state
+from gossamer.cli.view.status import drain, serves, state
+from gossamer.frontier.server.info import size
 from gossamer.model import GroupCounts
 from gossamer.status.overview import Overview
 from gossamer.status.rates import Rates

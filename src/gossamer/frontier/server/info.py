@@ -54,6 +54,15 @@ class Library:
     code: str | None = None
 
 
+def size(count: float) -> str:
+    """`512 B`, `3.4 MiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
 def version_numbers(version: str) -> tuple[int, ...]:
     """`7.0.15` as numbers. What is no number counts as 0."""
     return tuple(int(part) if part.isdigit() else 0 for part in version.split("."))
