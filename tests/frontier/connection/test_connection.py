@@ -20,6 +20,7 @@ from gossamer.errors import (
     AuthenticationFailed,
     FrontierError,
     FrontierUnavailable,
+    InvalidRequest,
     MemoryLimitReached,
     PermissionDenied,
     ReadOnlyReplica,
@@ -29,8 +30,8 @@ from gossamer.errors import (
 from gossamer.frontier.client import FunctionCalls
 from gossamer.frontier.connection import AsyncConnection, Connection, connect, connect_async
 from gossamer.frontier.connection.embedded import find_binary
-from gossamer.frontier.connection.failure import failure, is_problem
-from gossamer.frontier.connection.router import RoutedCommand, Talk, slot_of
+from gossamer.frontier.connection.failure import NoReply, failure, is_problem
+from gossamer.frontier.connection.router import Node, RoutedCommand, SentinelRouter, Talk, slot_of
 from gossamer.settings import Settings, load
 
 LIBRARY = """#!lua name=probe
@@ -186,8 +187,13 @@ def test_single_server_in_both_kinds_of_code(servers: Servers) -> None:
         assert good == 6
         with pytest.raises(FrontierError, match="not an integer"):
             connection.drive(FunctionCalls(connection.commands, 5).ask([fcall("bump", ["k"], ["x"])]))
-        with pytest.raises(TypeError):
-            connection.execute("SET", "k", object())
+        for word, kind in ((object(), "object"), (True, "bool"), (bytearray(b"1"), "bytearray"), (None, "NoneType")):
+            with pytest.raises(TypeError, match=f"SET: a {kind} cannot be sent; give bytes, str, int or float"):
+                connection.execute("SET", "k", word)
+            with pytest.raises(TypeError, match=f"bump: a {kind} cannot be sent"):
+                connection.drive(many(connection, [("bump", ["k"], [1]), ("bump", ["k"], [word])]))
+        with pytest.raises(InvalidRequest, match=r"GET: a text cannot be sent \(surrogates not allowed\)"):
+            connection.execute("GET", "\udcff", key="\udcff")
         [[library]] = connection.function_list("probe", code=True).values()
         assert library.functions == {"bump", "peek"}
         assert library.code == LIBRARY
@@ -511,6 +517,28 @@ def test_sentinel_failover_is_followed(servers: Servers) -> None:
                 assert await other.execute("GET", "k2") == b"w"
 
     asyncio.run(scenario())
+
+
+def test_threads_see_every_sentinel_while_another_puts_one_first() -> None:
+    """`list.sort` would leave them none: such a thread fails with \"no sentinel answers\"."""
+    seen: list[int] = []
+
+    class Watched(Node):
+        __slots__ = ()
+
+        def __ne__(self, other: object) -> bool:
+            seen.append(len(router.sentinels))
+            return tuple.__ne__(self, other)
+
+    router = SentinelRouter([Watched("a", 1, sentinel=True), Watched("b", 2, sentinel=True)], "service")
+    route = router.primaries()
+    next(route)
+    route.send([[NoReply("away", sent=False)]])
+    route.send([[[b"primary", b"6379"]]])
+    with pytest.raises(StopIteration):
+        route.send([[[b"master"]]])
+    assert [node.host for node in router.sentinels] == ["b", "a"]
+    assert seen == [2, 2]
 
 
 @pytest.fixture

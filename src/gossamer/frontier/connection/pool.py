@@ -21,13 +21,13 @@ from typing import Any, TypeVar
 
 import redis.asyncio.connection as aio
 import redis.connection as blocking
-from hiredis import pack_command
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, RedisError, ResponseError
 from redis.retry import Retry
 
 from gossamer.errors import EmbeddedServerError, FrontierError, UrlError
+from gossamer.frontier.connection.command_bytes import packed
 from gossamer.frontier.connection.failure import NO_IDLE, ErrorReply, NoReply
 from gossamer.frontier.connection.router import Entries, Node, RoundTrip, Talk
 from gossamer.frontier.connection.url import FrontierUrl
@@ -128,14 +128,6 @@ def _closed() -> FrontierError:
     return FrontierError("This connection to the frontier was closed. Open another.")
 
 
-def _packed(round_trip: RoundTrip) -> list[bytes]:
-    """The bytes of a round trip. redis-py would make the same, more slowly."""
-    try:
-        return [b"".join(map(pack_command, round_trip.commands))]
-    except TypeError as error:
-        raise TypeError(f"{round_trip.commands[0][0]}: {error}") from None
-
-
 class Pool:
     """Connections to any number of nodes, for any number of threads.
 
@@ -177,7 +169,7 @@ class Pool:
                     continue
                 under_way.append((index, connection))
                 try:
-                    connection.send_packed_command(_packed(round_trip), check_health=False)
+                    connection.send_packed_command(packed(round_trip.commands), check_health=False)
                 except TROUBLE as error:
                     under_way.pop()
                     _drop(connection)
@@ -319,7 +311,7 @@ class AsyncPool:
         cancelled = task.cancelling() if task else 0
         try:
             try:
-                await connection.send_packed_command(_packed(round_trip), check_health=False)
+                await connection.send_packed_command(packed(round_trip.commands), check_health=False)
             except TROUBLE as error:
                 return [entry_for(error, sent=True)] * len(round_trip.commands)
             if task and task.cancelling() > cancelled:

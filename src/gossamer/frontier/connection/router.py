@@ -78,7 +78,8 @@ class Router(Protocol):
 
 def slot_of(key: bytes | str) -> int:
     """The cluster slot of a key; of its hash tag when it has one."""
-    raw = key.encode() if isinstance(key, str) else key
+    # A key that cannot be sent is rejected when it is packed.
+    raw = key.encode(errors="surrogatepass") if isinstance(key, str) else key
     start = raw.find(b"{")
     if start >= 0:
         end = raw.find(b"}", start + 1)
@@ -145,7 +146,7 @@ class SentinelRouter:
     def _find(self) -> Talk[Node | ErrorReply | NoReply]:
         self.primary = None
         problem: ErrorReply | NoReply = NoReply("no sentinel answers", sent=False)
-        for sentinel in list(self.sentinels):
+        for sentinel in self.sentinels:
             [[answer]] = yield [RoundTrip(sentinel, (("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.service),))]
             if isinstance(answer, ErrorReply):
                 problem = answer
@@ -159,7 +160,7 @@ class SentinelRouter:
                 if isinstance(role, ErrorReply) or (not isinstance(role, NoReply) and role[0] == b"master"):
                     self.primary = node
                     # The sentinel that answered is asked first from now on.
-                    self.sentinels.sort(key=lambda each: each != sentinel)
+                    self.sentinels = sorted(self.sentinels, key=lambda each: each != sentinel)
                     return node
                 problem = NoReply(f"the primary {node} that the sentinels name does not serve yet", sent=False)
         return problem
