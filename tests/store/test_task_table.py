@@ -104,6 +104,17 @@ def test_two_who_claim_at_once_get_different_rows(store: Store, sql: Sql, url: s
     assert sorted(int(key) for part in got for key in part) == list(range(1, 41))
 
 
+def test_rows_that_were_given_out_are_waited_for_whatever_becomes_of_the_condition(store: Store, sql: Sql) -> None:
+    """As when a pipeline notes in the same row that it was fetched."""
+    fill(sql, 3)
+    table = table_of(store, "url <> 'x' AND url <> '{}{0}'")
+    given = table.claim(2)
+    sql("UPDATE pages SET url = 'x'")
+    assert table.left(), "the report is still to come"
+    table.end([TaskEnding(row.key, row.tries, "done") for row in given])
+    assert not table.left(), "the third does not meet it"
+
+
 KEYS = {"sqlite": "id PRIMARY KEY", "postgresql": "id FLOAT PRIMARY KEY", "mysql": "id FLOAT PRIMARY KEY"}
 
 

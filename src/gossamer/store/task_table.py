@@ -224,12 +224,15 @@ class TaskTable:
         return self._store.transaction(read, reading=True)
 
     def left(self) -> bool:
-        """Whether a row is new, lost, or waits or runs."""
-        query = f"SELECT 1 FROM {{}} WHERE ({STATE} IS NULL OR {STATE} IN ('', '{LOST}', '{WAITING}', '{RUNNING}')){self._and()} LIMIT 1"
-        return self._store.transaction(
-            lambda connection: connection.execute(text(query.format(self._table(connection)))).first() is not None,
-            reading=True,
-        )
+        """Whether a row is new, lost, or waits or runs; also one that was given out and does not meet the condition any more."""
+        states = f"{STATE} IS NULL OR {STATE} IN ('', '{LOST}', '{WAITING}', '{RUNNING}')"
+
+        def read(connection: Connection) -> bool:
+            beginning = f"SELECT 1 FROM {self._table(connection)} WHERE"
+            found = connection.execute(text(f"{beginning} ({states}){self._and()} LIMIT 1")).first()
+            return (found or connection.execute(text(f"{beginning} {OPEN} LIMIT 1"), self._own()).first()) is not None
+
+        return self._store.transaction(read, reading=True)
 
     def _own(self) -> dict[str, str]:
         return {"given": self._given, "others": f"{GIVEN}%"}
