@@ -218,6 +218,21 @@ async def test_what_is_known_of_a_page_says_nothing_about_where_it_is_redirected
     assert conditions(site, "/list/new") == [None]
 
 
+async def test_what_a_link_sends_goes_along_to_the_layer_that_its_page_redirects_to(
+    crawl: Crawl, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its cookies as its headers, with the values of the variables in them."""
+    monkeypatch.setenv("SITE_SHOP", "a")  # Written with \\x53, since the address of the site stands for SITE.
+    site.on("/list", links("/search/1"))
+    site.on("/search/1", Reply(302, headers={"Location": "/page/1"}))
+    rules = "[{css: a, to: search, cookies: {age: '18'}, headers: {X-Shop: \"${\\x53ITE_SHOP}\"}}]"
+    search = "search: {match: '^/search/', follow: [{css: a}]}"
+    crawl.push(SITE.replace("[{css: a, to: page}]", rules).replace("page: {", f"{search}\n      page: {{"))
+    await crawl.run()
+    sent = [(visit.headers.get("X-Shop"), visit.headers.get("Cookie")) for visit in site.visits][1:]
+    assert sent == [("a", "age=18")] * 3
+
+
 # Conditions.
 
 

@@ -193,11 +193,13 @@ class PageReader:
             there,
             method=request.method,
             headers=request.headers,
+            cookies=request.cookies,
             body=request.body,
             inherited=request.inherited,
             depth=request.depth,
             dont_filter=request.always,
         )
+        link = link._replace(secrets=request.secrets)
         first = request.hops[0] if request.hops else request.url
         children, withheld = self._children.of([link], layer, request._replace(url=first))
         visit = PageVisit(response.status) if layer.recorded else None
