@@ -219,6 +219,16 @@ async def test_a_worker_without_end_waits_for_a_stage_that_no_site_has_yet(
         await asyncio.to_thread(site.reached, "/page/11")
 
 
+async def test_a_worker_without_end_says_that_the_crawl_has_no_sites_yet(
+    crawl: Crawl, site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with working(NativeWorker(crawl.settings, NativeJob(forever=True))):
+        await until(lambda: "This crawl has no sites. Push their files" in caplog.text)
+        assert "This worker waits for one." in caplog.text
+        crawl.push(SITE)
+        await asyncio.to_thread(site.reached, "/page/11")
+
+
 async def test_a_worker_that_is_stopped_waits_for_slow_pages_only_so_long(
     valkey_server: Server, crawl_name: str, tmp_path: Path, site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:

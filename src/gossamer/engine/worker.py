@@ -230,9 +230,8 @@ class NativeWorker:
         try:
             if not await run_until_event(self._stop, self._updates.begin()):
                 return NativeEnd("shutdown", self._signal)
-            if not self._site_set and not self._updates.waiting and not job.forever:
-                raise SiteError(job.nothing_to_serve)
-            wrong = job.misnamed(self._site_set) if self._site_set and not self._updates.waiting else ""
+            wrong = job.misnamed(self._site_set) if self._site_set else job.nothing_to_serve
+            wrong = "" if self._updates.waiting else wrong
             if wrong and not job.forever:
                 raise SiteError(wrong)
             if wrong:
