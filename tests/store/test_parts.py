@@ -109,7 +109,8 @@ def test_a_page_that_redirected_is_also_the_page_that_it_led_to(forum: Store) ->
     forum.write([first("a", 2, "U"), second("c", 2)])
     assert (ids(forum), columns(forum)) == ("ac", [(1, "U", None)])
     # Linked as /t/1/a, then as /t/1 again: both are the first page.
-    forum.write([first("ae", 3, "V", 9, 0), second("f", 3)])
+    forum.write([first("ie", 3, "V", 9, 0), second("f", 3)])
+    assert (ids(forum), columns(forum)) == ("efi", [(1, "V", None)])
     forum.write([first("ae", 4, "V", 9, 0), second("f", 4)])
     assert (ids(forum), columns(forum)) == ("aef", [(1, "V", None)])
     forum.write([first("g", 5, "W"), second("h", 5)])
@@ -230,6 +231,7 @@ def test_threads_of_any_shape_have_what_their_pages_have(pager: str) -> None:
     for seed in range(500):
         chance, thread, stored, columns = random.Random(f"{pager}{seed}"), Thread(), set[int](), dict[str, Any]()
         redirects = chance.random() < 0.3  # The first page was linked by another URL than its pages link it by.
+        latest = chance.random() < 0.3  # So was the last one, as by a link to the latest post.
         comments, size, told = list(range(chance.randrange(12))), chance.randint(1, 3), f"{pager}, {seed}"
         for round in range(5):
             pages = [comments[at : at + size] for at in range(0, len(comments), size)] or [[]]
@@ -255,8 +257,10 @@ def test_threads_of_any_shape_have_what_their_pages_have(pager: str) -> None:
                     PAGERS[pager](page, last) & set(range(1, there + 1)) - {page},
                 )
                 part = PagePart(page, turn, tuple(turns), round, rank=page)
-                if page == 1 and redirects:
+                if page == 1 and redirects and chance.random() < 0.7:
                     part = part._replace(page=1000, alias=1)
+                elif page == last and last > 1 and not turn and latest:
+                    part = part._replace(page=2000, alias=last)
                 does, sweep = apply(thread, part, children)
                 stored = {one for one in stored if sweep is None or not sweep.removes(one)} | children
                 for name, value in {"page": (round, page), "last": round if page == last else None}.items():

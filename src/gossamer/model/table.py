@@ -96,5 +96,5 @@ PAGES = Table(
 )
 """Which pages of a row were read, for rows that come in parts. `page` 0 is the row itself: its `first` page with
 its `rank`, the `round` it was last read in, whether it was `read` before, and the children of its first page, or of all its pages where several sources bring some.
-`children` are numbers made of the children's keys. Of a row with `lists` there is that line only: `rank` is their number, `first` the page
+The `page` ~N (below -1) is where the first page redirected to: the page N is the first one, too. `children` are numbers made of the children's keys. Of a row with `lists` there is that line only: `rank` is their number, `first` the page
 that brought them, `children` the pages that it turns to."""

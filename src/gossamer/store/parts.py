@@ -87,7 +87,7 @@ class _PageState:
 
 
 Thread = dict[tuple[int, int], _PageState]
-"""By source and page; page 0 is the row itself."""
+"""By source and page; page 0 is the row itself. ~N is where its first page redirected to: the page N, which is the first page, too."""
 
 
 def number_of(*parts: Any) -> int:
@@ -148,7 +148,9 @@ def apply(thread: Thread, part: PagePart, children: frozenset[int]) -> tuple[Col
         own.round, own.read, own.children = part.round, True, children
         return Columns.SAYS, ChildSweep(drop=gone.difference(*(line.children for line in thread.values())))
     row = thread.setdefault((part.source, 0), _PageState())
-    pages = {page: line for (source, page), line in thread.items() if source == part.source and page}
+    pages = {page: line for (source, page), line in thread.items() if source == part.source and page >= UNREAD and page}
+    aliases, first = {~page for source, page in thread if source == part.source and page < UNREAD}, row.first
+    redirected = part.alias
     if part.alias and part.alias == row.first and not part.turn:
         part = part._replace(page=part.alias, alias=part.page)  # The first page has another URL that leads to it.
     if part.absent and _is_awaited(row, pages, part):
@@ -167,7 +169,9 @@ def apply(thread: Thread, part: PagePart, children: frozenset[int]) -> tuple[Col
         else:
             row.read = row.read or part.page == row.first
             came = None if pages else part.round  # Whatever was to come did come.
-        if _takes_over(row, pages, part, children, begins=begins):
+        known = pages.get(row.first or 0)
+        by_its_own = part.page in aliases and not redirected and not (known is not None and known.read)
+        if by_its_own or _takes_over(row, pages, part, children, begins=begins):
             if (before := pages.get(row.first or 0)) is not None and before.first and not before.read:
                 del pages[row.first or 0]  # Another page was taken for the first one: it need not come.
             changed = not new and part.page != row.first
@@ -205,6 +209,11 @@ def apply(thread: Thread, part: PagePart, children: frozenset[int]) -> tuple[Col
     for key in [key for key in thread if key[0] == part.source and key[1]]:
         del thread[key]
     thread.update({(part.source, page): line for page, line in pages.items()})
+    if redirected and part.page == row.first and part.alias == redirected and not part.turn:
+        aliases = {redirected}
+    elif row.first != first:
+        aliases = set()
+    thread.update({(part.source, ~page): _PageState(read=True) for page in aliases})
     return columns, said
 
 
