@@ -52,10 +52,8 @@ def demo(
     began = time.monotonic()
     with open_environment(site.layout(boards), hosts, data_dir) as stage:
         pages = stage.forum.expected_pages()
-        output.write_notice(
-            f"a forum on {hosts} hosts with {len(pages):,} pages; {workers} Scrapy workers, "
-            f"at most {site.LIMIT} requests at a time to each host"
-        )
+        output.write_notice(f"a forum on {hosts} hosts with {len(pages):,} pages")
+        output.write_notice(f"{workers} Scrapy workers, at most {site.LIMIT} requests at a time to each host")
         crawled = _crawl(stage, workers)
     if crawled is None:
         raise typer.Exit(exit_codes.INTERRUPTED)
