@@ -122,6 +122,16 @@ def test_a_page_that_redirected_is_also_the_page_that_it_led_to(forum: Store) ->
     assert ids(forum) == "g"
 
 
+def test_a_page_turn_may_lead_to_a_page_that_is_stored_a_moment_later(forum: Store) -> None:
+    """The list links the last page (9), too, to which the second URL redirects: nothing else comes under that one."""
+    for round, (first, last) in enumerate((("ab", "cd"), ("a", "d")), 1):
+        forum.write([page(1, first, 2, round=round)])
+        forum.write([row("", PagePart(2, 1, (9,), round, absent=True))])
+        assert ids(forum) == ("ab" if round == 1 else "abcd")
+        forum.write([row(last, PagePart(9, 0, (), round, rank=9))])
+    assert ids(forum) == "ad"
+
+
 def test_a_last_page_that_is_linked_directly_is_not_the_whole_thread(forum: Store) -> None:
     forum.write([page(1, "ab", 1)])
     for round in (2, 3):  # The thread has grown; its first page was seen and is not read again.

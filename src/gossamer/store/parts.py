@@ -82,6 +82,7 @@ class _PageState:
     first: int | None = None
     """Of the row itself: its first page. Of a page: 1 as long as only its rank says that it is to come."""
     rank: int | None = None
+    """Of a page turn that is not read: the page that it redirects to."""
     read: bool = False
     children: frozenset[int] = field(default_factory=frozenset)
 
@@ -154,6 +155,8 @@ def apply(thread: Thread, part: PagePart, children: frozenset[int]) -> tuple[Col
     if part.alias and part.alias == row.first and not part.turn:
         part = part._replace(page=part.alias, alias=part.page)  # The first page has another URL that leads to it.
     if part.absent and _is_awaited(row, pages, part):
+        if part.round == row.round and (known := pages.get(part.page)) is not None and not known.read and part.turns:
+            known.rank = part.turns[0]  # A page that was linked, too, and is still to be stored.
         return Columns.LEAVES, None
     if part.turn and row.first is None:
         return Columns.SAYS, None  # A row of its own that a page turn led to.
@@ -198,6 +201,9 @@ def apply(thread: Thread, part: PagePart, children: frozenset[int]) -> tuple[Col
             pages[part.alias] = _PageState(part.round, read=True, children=children)
         for page in () if part.absent else part.turns:
             pages.setdefault(page, _PageState()).first = None
+        for line in pages.values():
+            if not line.read and line.rank is not None and line.rank in (part.page, part.alias):
+                line.read, line.rank, line.round = True, None, part.round
         if all(line.read for line in pages.values()):
             whole = frozenset().union(*(line.children for line in pages.values()))
             pages = {}
