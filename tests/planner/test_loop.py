@@ -15,6 +15,7 @@ from tests.support.planned_crawl import LEAD, PAGES, Interrupted, PlannedCrawl
 from gossamer.errors import NotLeader, SiteError, StoreError
 from gossamer.frontier.call import function_call
 from gossamer.frontier.contract import Frontier
+from gossamer.frontier.producer import BATCH_TASKS
 from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupPolicy, Token
@@ -152,7 +153,12 @@ def test_tasks_of_a_file_are_pushed_once_before_each_round(
     def waiting() -> list[bytes]:
         return list(crawl.frontier.connection.execute("LRANGE", key, 0, -1, key=key))
 
-    for text, wrong in ((None, "No such file"), ("url,priority,meta.tag\nonly\n", ":2: it has 1 cell for 3 columns")):
+    long = "url\n" + "".join(f"http://a/{number}\n" for number in range(BATCH_TASKS + 1))
+    for text, wrong in (
+        (None, "No such file"),
+        ("url,priority,meta.tag\nonly\n", ":2: it has 1 cell for 3 columns"),
+        (f"{long}x,y\n", f":{BATCH_TASKS + 3}: it has 2 cells for 1 column"),
+    ):
         if text is not None:
             file.write_text(text)
         assert [planner.cycle().done for _ in range(2)] == [[], []], "the round waits for its tasks"
@@ -160,7 +166,8 @@ def test_tasks_of_a_file_are_pushed_once_before_each_round(
         assert wrong in crawl.frontier.rounds("quotes", 1)[0].obstacle, "for its workers"
         [row] = overview(crawl.frontier)[1]
         assert (row.next, wrong in row.why) == (None, True), "it is due, and says what it waits for"
-    assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 2, "each is said once"
+        assert waiting() == [], "nothing of a bad file is fetched"
+    assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 3, "each is said once"
     began = f"quotes:1:{crawl.frontier.rounds('quotes')[0].began:.3f}"
     file.write_text("url,priority,meta.tag\nhttp://a/,5,x\nhttp://b/,,y\nhttp://a/,5,x\n", encoding="utf-8-sig")
     assert RoundTasks(crawl.frontier, Grant(paths=None)).push(began, SpiderTasks(key=key, csv=str(file)), int) == 2
@@ -336,6 +343,26 @@ def test_a_round_that_the_planner_did_not_begin_has_its_tasks_too(crawl: Planned
         crawl.advance(86400 + 1)
         assert planned() == 0, "once, though it takes longer than a day"
         list(frontier.drop_group("quotes"))
+
+
+def test_workers_of_a_round_that_has_ended_do_not_get_the_tasks_of_the_next(
+    crawl: PlannedCrawl, tmp_path: Path
+) -> None:
+    """They left out what the last round had seen: a long file takes its time, and the next round had only what came last."""
+    frontier, file, key = crawl.frontier, tmp_path / "tasks.csv", f"{crawl.frontier.crawl}:tasks"
+    file.write_text("url\nhttp://a/\n")
+    plan = f"spider: quotes\nschedule: {{every: 10m}}\ntasks: {{key: '{key}', csv: '{file}'}}\n"
+    frontier.put_document("spider", "quotes", plan)
+    frontier.define("quotes", {"page": PAGES}, GroupPolicy(start=True, tasks=(key,)))
+    crawl.run_round("quotes")
+    crawl.advance(10 * MINUTE + 1)
+    stopped = Interrupted(crawl.opened())
+    tasks = RoundTasks(frontier, Grant(paths=(tmp_path,)))
+    seen: list[int] = []
+    stopped.verb, stopped.then = "new_round", lambda: seen.append(frontier.connection.execute("LLEN", key, key=key))
+    Planner(cast(Frontier, stopped), "one", seconds=LEAD, tasks=tasks).cycle()
+    assert (seen, frontier.connection.execute("LLEN", key, key=key)) == ([0], 1)
+    assert [(info.round, info.tasks) for info in frontier.rounds("quotes")] == [(1, True), (0, False)]
 
 
 @pytest.mark.parametrize("overlap", ["reseed", "replace"])

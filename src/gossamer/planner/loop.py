@@ -216,17 +216,12 @@ class Planner:
         if decision.action is Action.WAIT:
             return decision.late or decision.tasks
         again = decision.action is Action.RESEED
-        runs = again or decision.action is Action.REPLACE
-        if runs:
-            self._check_tasks(group, number + 1)
+        self._check_tasks(group, number + 1)
         if decision.action is Action.REPLACE and not self._dropped(group, number):
             return False
-        if not runs:
-            self._push_tasks(group, number + 1)
         begun = self._frontier.new_round(group, number + 1, trigger=TRIGGER, who=self.name, term=self.term, again=again)
-        if runs:
-            # Not before: workers of the last round would take them, with its arguments.
-            self._push_tasks(group, begun)
+        # Not before: workers of the last round would take them, with its arguments, and leave out what that round has seen.
+        self._push_tasks(group, begun)
         if self._schedules.groups[group].tasks is not None:
             self._frontier.round_note(group, begun, {"tasks": True})
         how = ", while what the last one found is still fetched" if again else ""
@@ -247,7 +242,7 @@ class Planner:
             self._checked = group, number
 
     def _push_tasks(self, group: str, number: int) -> None:
-        """Push what a round begins with, before it begins or, where another began it, as soon as it has. Who takes over goes on with it."""
+        """Push what a round begins with, as soon as it has begun, whoever began it. Who takes over goes on with it."""
         rule = self._schedules.groups[group].tasks
         if rule is None or self._tasks is None:
             return

@@ -62,4 +62,4 @@ class SpiderPlan(SiteModel):
     arguments: dict[str, Argument] = Field(default_factory=dict)
     """Arguments of the spider, as after `-a`. Workers get them when they start, and begin again with others before the next round."""
     tasks: SpiderTasks | None = None
-    """Tasks that the planner pushes before a round begins."""
+    """Tasks that the planner pushes when a round begins. If they cannot be read, the round waits."""
