@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from gossamer.courier.task.report import carrying, reported, split_report
-from gossamer.errors import BadTask, PolicyError
-from gossamer.feeder import RowTask, TableFeeder
+from gossamer.errors import BadTask, PolicyError, TableMismatch
+from gossamer.feeder import ReportList, RowTask, TableFeeder
 from gossamer.frontier import codec
 from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -258,6 +258,24 @@ def test_two_feeders_take_each_report_once(fed: Fed) -> None:
     fed.feeder._end([TaskEnding(json.loads(report)["key"], 1, "done")], [report])
     fed.finish()
     assert sorted(fed.fetched) == ALL
+
+
+def test_the_reports_of_a_table_are_those_of_one_database(frontier: ValkeyFrontier) -> None:
+    """A table of the same name in another one had its rows done by them, and was never fetched."""
+    key = f"{frontier.crawl}:tasks"
+    one, same, other = (ReportList(frontier, key, "pages", f"sqlite:///{name}.db") for name in ("a", "a", "b"))
+    ReportList(frontier, key, "others", "sqlite:///b.db").keep()
+    one.keep()
+    same.keep()
+    other.give_up()
+    with pytest.raises(TableMismatch, match=r"sqlite:///a\.db.*--moved"):
+        other.keep()
+    other.take()
+    other.keep()
+    with pytest.raises(TableMismatch, match=r"sqlite:///b\.db"):
+        one.keep()
+    other.give_up()
+    one.keep()
 
 
 def test_what_waits_again_is_not_forgotten(fed: Fed) -> None:

@@ -19,6 +19,7 @@ from tests.support.busy_crawl import environment
 from tests.support.servers.databases import PostgreSQLServer
 from tests.support.site import Reply, Site
 
+from gossamer.cli import exit_codes
 from gossamer.store.database.url import database_of
 from gossamer.testing import process
 from gossamer.testing.servers import Server
@@ -93,6 +94,46 @@ class Crawl:
 
 def until(condition: Callable[[], object], what: str) -> None:
     process.wait_until(condition, what, 120, pause=0.2)
+
+
+def test_a_table_of_the_same_name_in_another_database_is_refused(
+    valkey_server: Server, crawl_name: str, tmp_path: Path
+) -> None:
+    """Its rows were done with the pages of the first one, and nobody had fetched theirs."""
+    files = [tmp_path / name for name in ("one.db", "two.db")]
+    for file in files:
+        with closing(sqlite3.connect(file)) as made, made:
+            made.execute("CREATE TABLE pages (url TEXT PRIMARY KEY, task_state VARCHAR(16))")
+            made.execute("INSERT INTO pages (url) VALUES ('http://h/1')")
+
+    def states() -> list[str | None]:
+        found = []
+        for file in files:
+            with closing(sqlite3.connect(file)) as made:
+                found += made.execute("SELECT task_state FROM pages").fetchone()
+        return found
+
+    crawl = Crawl(valkey_server, crawl_name, tmp_path, "")
+    words = [
+        ["task", "feed", f"{crawl_name}:tasks", "--prepare", "--table", f"sqlite:///{file}#pages"] for file in files
+    ]
+    try:
+        (tmp_path / "pages.yaml").write_text(textwrap.dedent(SITE).replace("HOST", "h"))
+        assert crawl.start("site", "push", "pages.yaml").wait(60) == 0
+        first = crawl.start(*words[0])
+        until(lambda: states()[0] == "waiting", "the first table feeds the key")
+        assert crawl.start(*words[1]).wait(60) == exit_codes.FRONTIER
+        assert "--moved" in crawl.said(2)
+        assert states() == ["waiting", None]
+        assert first.poll() is None
+        first.send_signal(signal.SIGINT)
+        first.wait(60)
+        assert crawl.start(*words[1]).wait(60) == exit_codes.FRONTIER, "its task is still to come back"
+        moved = crawl.start(*words[1], "--moved")
+        until(lambda: states()[1] == "waiting", "it has moved")
+        assert moved.poll() is None
+    finally:
+        crawl.close()
 
 
 @pytest.mark.parametrize("engine", ["native", "scrapy"])

@@ -24,7 +24,7 @@ from gossamer.store.batch import PreparedRow, RowPreparer, batches_of
 from gossamer.store.database import free_query
 from gossamer.store.database.database import Database
 from gossamer.store.database.sqlite import READING
-from gossamer.store.database.url import database_of
+from gossamer.store.database.url import database_of, place_of
 from gossamer.store.failure import StoreFailure, first_line
 from gossamer.store.select import ColumnTest
 
@@ -75,6 +75,11 @@ class Store(Closeable):
         url = self._database.url
         plain = url.set(drivername=url.get_backend_name())
         return str(concealed(plain.render_as_string(hide_password=True)))
+
+    @property
+    def database_place(self) -> str:
+        """Which database it is, in the same words for every spelling of its URL."""
+        return place_of(self._database.url)
 
     def prepare(self, tables: Iterable[Table]) -> None:
         """Make or check `tables`: what is missing is created, columns are added. May be called again, with other tables or

@@ -13,7 +13,7 @@ from tests.support.servers.databases import MariaDBServer, PostgreSQLServer
 
 from gossamer.errors import StoreError, StoreUnavailable
 from gossamer.store import Column, Row, Store, Table
-from gossamer.store.database.url import database_of
+from gossamer.store.database.url import database_of, place_of
 from gossamer.testing.process import free_port
 
 THINGS = Table("things", (Column("id", "int"),), ("id",))
@@ -41,6 +41,25 @@ def told(url: str) -> str:
 )
 def test_a_scheme_leads_to_its_driver(url: str, driver: str) -> None:
     assert database_of(url).url.drivername == driver
+
+
+def test_a_database_is_the_same_however_its_url_is_spelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    same = [
+        ("sqlite:///x.db", f"sqlite:///{tmp_path}/y/../x.db"),
+        ("postgresql://u:p@H/d", "postgres://other@h:5432/d?connect_timeout=3"),
+        ("mysql://u:p@127.0.0.1:3306/d", "mariadb://u@localhost/d"),
+    ]
+    places = [{place_of(database_of(url).url) for url in urls} for urls in same]
+    assert [len(found) for found in places] == [1, 1, 1]
+    others = [
+        "sqlite:///z.db",
+        "postgresql://h/e",
+        "postgresql://h/d?options=-csearch_path=s",
+        "mysql://h/d",
+        "mysql://h:1/d",
+    ]
+    assert len(set().union(*places, {place_of(database_of(url).url) for url in others})) == len(same) + len(others)
 
 
 @pytest.mark.parametrize("url", ["", "records.db", "oracle://u:secret@h/d", "redis://h", "postgresql", "http://h/d"])

@@ -53,6 +53,9 @@ def feed(
         int, option("--max-open", "N", "Let no more than N rows wait or run at a time.", min=1)
     ] = 10_000,
     tries: Annotated[int, option("--tries", "N", "How often a lost row is fed before it counts as failed.", min=1)] = 5,
+    moved: Annotated[
+        bool, flag("--moved", "The table is the one that fed the key before; only the address of its database changed.")
+    ] = False,
     forever: Annotated[bool, flag("--forever", "Keep running when all rows are done, and wait for new ones.")] = False,
     json: options.Json = False,
     where: options.Where = options.HERE,
@@ -72,7 +75,7 @@ def feed(
     stop = threading.Event()
     with ExitStack() as stack:
         # Imported here: SQLAlchemy takes long to load, and few commands need it.
-        from gossamer.feeder import RowTask, TableFeeder
+        from gossamer.feeder import ReportList, RowTask, TableFeeder
         from gossamer.store import Store
         from gossamer.store.task_table import TaskTable
 
@@ -84,6 +87,10 @@ def feed(
         store = stack.enter_context(Store.open(url))
         rows = TaskTable(store, name, row_task.columns, condition, key)
         rows.check(prepare=prepare)
+        reports = ReportList(frontier, key, name, store.database_place)
+        if moved:
+            reports.take()
+        reports.keep()
         if retry_failed:
             output.write_notice(f"{output.counted(rows.renew_failed(), 'row')} that failed are given out again")
         for other, number in rows.given_elsewhere().items():
@@ -99,10 +106,13 @@ def feed(
         away, left = "", None
         while not stop.is_set():
             try:
+                reports.keep()
                 changed = feeder.step()
                 ended = not changed and not forever and not rows.left()
                 # Counted here too: the exit code depends on it, so a database that is away is waited for.
                 left = rows.counts() if ended else None
+                if ended:
+                    reports.give_up()
             except AWAY as error:
                 if str(error) != away:
                     output.write_notice(f"waiting: {error}")
@@ -122,6 +132,8 @@ def feed(
         if left is None:
             with suppress(GossamerError):
                 left = rows.counts()
+                if not rows.open_count():
+                    reports.give_up()
     done = feeder.counts
     if json:
         output.write_json({"table": name, "key": key, "rows": left, **done._asdict(), "interrupted": stop.is_set()})

@@ -165,6 +165,11 @@ def task_reports(source: str, table: str) -> str:
     return f"{source}:ended:{table}" if tag != source else f"{{{source}}}:ended:{table}"
 
 
+def task_database(reports: str) -> str:
+    """Beside a list of reports: which database has the table that they are for."""
+    return f"{reports}:database"
+
+
 def list_keys(name: str) -> list[str]:
     """A list that pages push to and the book beside it, in the same slot; PolicyError if there is no such book."""
     return [name, f"gossamer:lists:{{{_tag(name, 'push')}}}:{name}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from pathlib import Path
 
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -47,3 +48,18 @@ def database_of(address: str) -> Database:
     if find_spec(module) is None:
         raise StoreError(f'{said}: the driver is not installed. Run: pip install "gossamer[{extra}]"')
     return kind(url)
+
+
+_PORTS = {"postgresql": 5432, "mysql": 3306}
+_HERE = ("", "127.0.0.1", "::1")
+
+
+def place_of(url: URL) -> str:
+    """Which database a URL names, however it is spelled: without user and password, and without options of the connection."""
+    name = url.get_backend_name()
+    if name == "sqlite":
+        return f"sqlite:///{Path(url.database).resolve() if url.database else ''}"
+    host = (url.host or "").lower()
+    # The options of PostgreSQL may name a schema.
+    more = "".join(f" {key}={url.query[key]}" for key in ("host", "unix_socket", "options") if key in url.query)
+    return f"{name}://{'localhost' if host in _HERE else host}:{url.port or _PORTS.get(name, '')}/{url.database}{more}"
