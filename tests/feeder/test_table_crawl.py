@@ -217,7 +217,7 @@ def test_whoever_is_killed_nothing_is_lost(tmp_path: Path, crawl_name: str, site
             feeder = crawl.feed(*feed)
             until(lambda: len(site.visits) > 20, "some pages")
             feeder.kill()
-            until(lambda: len(site.visits) > 40, "more pages")
+            # It may have given out no more than was fetched.
             feeder = crawl.feed(*feed)
             until(lambda: len(site.visits) > 80, "more pages")
             worker.kill()
