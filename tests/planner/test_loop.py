@@ -139,7 +139,7 @@ def test_rounds_of_spiders_begin_by_their_schedule_and_end_when_nothing_is_left(
     assert planner.cycle().done == []
 
 
-def test_tasks_of_a_file_are_pushed_once_before_each_round(
+def test_tasks_of_a_file_are_pushed_once_for_each_round(
     crawl: PlannedCrawl, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     key, file = f"{crawl.frontier.crawl}:tasks", tmp_path / "tasks.csv"
@@ -236,16 +236,21 @@ def test_tasks_that_their_server_has_lost_are_pushed_again(
         assert node.call("LLEN", key) == 0, "what comes later is not the planner's"
 
 
+def schedule_spider(crawl: PlannedCrawl, name: str, key: str, file: Path) -> None:
+    """A spider with a round every ten minutes, each with the tasks of a CSV file; its first round is over."""
+    plan = f"spider: {name}\nschedule: {{every: 10m}}\ntasks: {{key: '{key}', csv: '{file}'}}\n"
+    crawl.frontier.put_document("spider", name, plan)
+    crawl.frontier.define(name, {"page": PAGES}, GroupPolicy(start=True))
+    crawl.run_round(name)
+
+
 def test_tasks_that_could_not_be_pushed_again_at_once_are_so_later(crawl: PlannedCrawl, tmp_path: Path) -> None:
     """Their file cannot be read for a while, or another planner takes over in the middle; and others do not wait for them."""
     frontier = crawl.frontier
     lists = [f"{frontier.crawl}:{name}" for name in "abc"]
     for name, key in zip("abc", lists, strict=True):
         (tmp_path / f"{name}.csv").write_text("url\nhttp://a/\nhttp://b/\n")
-        plan = f"spider: {name}\nschedule: {{every: 10m}}\ntasks: {{key: '{key}', csv: '{tmp_path}/{name}.csv'}}\n"
-        frontier.put_document("spider", name, plan)
-        frontier.define(name, {"page": PAGES}, GroupPolicy(start=True))
-        crawl.run_round(name)
+        schedule_spider(crawl, name, key, tmp_path / f"{name}.csv")
     crawl.advance(10 * MINUTE)
     with Server().start() as node, ValkeyFrontier.open(load({"GOSSAMER_URL": node.url}, {})) as there:
         tasks = RoundTasks(there, Grant(paths=(tmp_path,)))
@@ -265,11 +270,7 @@ def test_tasks_that_could_not_be_pushed_again_at_once_are_so_later(crawl: Planne
 def test_who_loses_the_lead_while_it_pushes_tasks_again_goes_on(crawl: PlannedCrawl, tmp_path: Path) -> None:
     frontier, key, file = crawl.frontier, f"{crawl.frontier.crawl}:tasks", tmp_path / "tasks.csv"
     file.write_text("url\n" + "".join(f"http://x/{number}\n" for number in range(2500)))
-    frontier.put_document(
-        "spider", "q", f"spider: q\nschedule: {{every: 10m}}\ntasks: {{key: '{key}', csv: '{file}'}}\n"
-    )
-    frontier.define("q", {"page": PAGES}, GroupPolicy(start=True))
-    crawl.run_round("q")
+    schedule_spider(crawl, "q", key, file)
     crawl.advance(10 * MINUTE)
     with Server().start() as node, ValkeyFrontier.open(load({"GOSSAMER_URL": node.url}, {})) as there:
         tasks = RoundTasks(there, Grant(paths=(tmp_path,)))
