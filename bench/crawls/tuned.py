@@ -11,8 +11,9 @@ from scrapy.http import Response
 from scrapy.settings import BaseSettings
 from twisted.internet.defer import Deferred
 
+from gossamer import heap
 from gossamer.scrapy.page.callback_output import CallbackOutput
-from gossamer.scrapy.speedups import defaults, heap, known_links
+from gossamer.scrapy.speedups import defaults, known_links
 from gossamer.scrapy.speedups.signals import skip_without_receivers
 from gossamer.settings import load
 
@@ -42,7 +43,7 @@ class TunedScheduler(Scheduler):
         if "signals" in tunes:
             skip_without_receivers(crawler.signals)
         if "garbage" in tunes:
-            heap.opened()
+            heap.begin_crawl()
         if "early" in tunes and known_links.possible(crawler):
             known_links.attach(crawler, self._known)
         return super().open(spider)

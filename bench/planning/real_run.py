@@ -18,13 +18,13 @@ from typing import NamedTuple
 
 from bench.crawls.project import ROOT, launched
 from bench.planning.model import Fleet, Sample, SiteSpec
+from tests.support.servers.http1 import connection, message, read_head
 
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.planner.policy.rounds import Overlap, RoundPolicy
 from gossamer.settings import load
 from gossamer.sites.format import Schedule
 from gossamer.status.chart import line_chart
-from gossamer.testing.http1 import connection, message, read_head
 from gossamer.testing.process import end, wait_until
 from gossamer.testing.server_process import LoopServer, listen
 from gossamer.testing.servers import Server

@@ -4,7 +4,7 @@
 
 What the sites recorded must be what was planned: every round begun once and in time, and every page of it fetched once. Two leaders are
 killed with SIGKILL, one has a clock that is an hour ahead, and that one is stopped for a minute. Meanwhile intervals change, layers get other
-names, a site comes and one goes. At last the server loses the last seconds of its state.
+names, a site comes and one goes, and one gets a file that a worker may not use. At last the server loses the last seconds of its state.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ FORUMS = range(12, 18)
 ADDED, REMOVED, SLOWER = "s18", "s19", ("s0", "s1")
 RENAMED = ("s2", "s12")
 """Sites whose layer of pages gets another name: what waits in the old one goes over."""
+UPDATED, MOST = "s3", 10_000
+"""A site whose new file one of the workers may not use: that one serves it as before. Only the new file has this limit of pages."""
 OVERLAPS = ("queue", "skip", "replace", "queue")
 
 
@@ -103,6 +105,7 @@ class Scenario:
             "GOSSAMER_LEASE_SECONDS": str(pace.lease),
             "GOSSAMER_PLAN_CYCLE_SECONDS": str(pace.cycle),
             "GOSSAMER_PLAN_LEAD_SECONDS": str(pace.lead),
+            "SITE_TEST": "1",
             "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
         }
         self.posts = dict.fromkeys((f"s{number}" for number in FORUMS), 0)
@@ -142,8 +145,8 @@ class Scenario:
         links = "".join(f"<a href=/post/{post}>{post}</a>" for post in last)
         self.sites[name].on("/list", Reply(body=f"<html><title>{name}</title>{links}</html>"))
 
-    def push(self, name: str, every: float) -> None:
-        """Push a site's file. From now on it is planned so."""
+    def push(self, name: str, every: float, more: str = "") -> None:
+        """Push a site's file, with `more` at its end. From now on it is planned so."""
         forum, site = name in self.posts, self.sites[name]
         overlap = "reseed" if forum else OVERLAPS[int(name[1:]) % len(OVERLAPS)]
         layer = "text" if name in self.renamed else "page"
@@ -153,7 +156,8 @@ class Scenario:
             f"site: {name}\nseeds: ['{site.url}/list']\nschedule: {{every: {every:g}s, overlap: {overlap}}}\n"
             "politeness: {robots: ignore, delay: 0s}\nlayers:\n"
             f"  list: {{match: '^/list', seen: round, follow: [{{css: a, to: {layer}}}]}}\n"
-            f"  {layer}: {{match: '^/p', {'' if forum else 'seen: round, '}fields: {{title: title}}}}\n",
+            f"  {layer}: {{match: '^/p', {'' if forum else 'seen: round, '}fields: {{title: title}}}}\n"
+            f"{more}",
         )
         before = self.plans[name].every if name in self.plans else ()
         paths = ["/list", *([] if forum else [f"/p/{page}" for page in range(PAGES)])]
@@ -169,15 +173,15 @@ class Scenario:
     def now(self) -> float:
         return time.time()
 
-    def start(self, *words: str, ahead: bool = False) -> str:
-        """One more process; its name. A planner may have a clock that is an hour ahead."""
+    def start(self, *words: str, ahead: bool = False, **given: str) -> str:
+        """One more process; its name. A planner may have a clock that is an hour ahead. `given` are settings."""
         name = f"{words[0]}{next(self._numbers)}"
         words = (*words, "--name", name) if words[0] == "plan" else words
         log = self.folder / f"{name}.log"
         if ahead:
             self.processes[name] = launched(["scripts.chaos.clock_ahead", *words], self.environ, self.folder, log)
         else:
-            self.processes[name] = self._launch(["gossamer", *words], self.environ, self.folder, log)
+            self.processes[name] = self._launch(["gossamer", *words], {**self.environ, **given}, self.folder, log)
         return name
 
     def log(self, name: str) -> str:
@@ -249,8 +253,9 @@ def run(s: Scenario) -> Told:
     for name in s.sites:
         if name != ADDED:
             s.push(name, pace.every)
-    for _ in range(3):
+    for _ in range(2):
         s.start("work")
+    behind = s.start("work", GOSSAMER_SITE_VARIABLES="NONE")
     first = s.start("plan")
     s.until(lambda: all(site.visits for name, site in s.sites.items() if name != ADDED), "every site is crawled")
     s.leads(first)
@@ -265,9 +270,11 @@ def run(s: Scenario) -> Told:
     s.renamed.update(RENAMED)
     for name in (ADDED, *RENAMED):
         s.push(name, pace.every)
+    s.push(UPDATED, pace.every, f"request: {{headers: {{X-Test: '${{SITE_TEST}}'}}}}\nlimits: {{pages: {MOST}}}\n")
     s.frontier.drop_document("site", REMOVED)
     removed_at = s.now
     s.until(lambda: "waits" in s.log(third), "the planner whose clock is ahead waits")
+    s.until(lambda: f"file {UPDATED} cannot be used" in s.log(behind), "a worker is behind the newest file")
     s.live(pace.act)
     s.kill(second)
     s.leads(third)
@@ -295,6 +302,8 @@ def run(s: Scenario) -> Told:
     after, fetched = s.begun(), s.fetched()
     wrong = check(s, before, killed_at, removed_at) + check_after(s, after, fetched, killed_at, back_at)
     wrong += clocks(s.log(third)) + twice(logs)
+    if (most := s.frontier.counts(UPDATED).group_policies[UPDATED]["max_pages"]) != MOST:
+        wrong.append(f"{UPDATED}: the limit of pages is {most}, as an older file says, and not {MOST}")
     assert not wrong, "\n".join(wrong)
     late = plan_audit.lateness(s.plans, {name: log for name, log in before.items() if name != REMOVED})
     return Told(

@@ -1,4 +1,7 @@
-"""Whether a server can carry a crawl: facts gathered, and what each means. Changes nothing that lasts and makes no crawl."""
+"""Whether a server can carry a crawl: facts gathered, and what each means. Changes nothing that lasts and makes no crawl.
+
+INFO, CONFIG GET, TIME and CLUSTER INFO are sent as they are: they ask the servers about themselves, which no verb of a crawl does.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any, NamedTuple
 
 from gossamer.errors import FrontierError, GossamerError, PermissionDenied, UnknownCrawl
 from gossamer.frontier.connection import Connection, acl, connect
-from gossamer.frontier.connection.router import slot_of
+from gossamer.frontier.inspection import partition_owner, seconds_ahead
 from gossamer.frontier.server import keys, library
 from gossamer.frontier.server.info import ServerInfo, size, version_numbers
 from gossamer.frontier.valkey import check_data, found_crawl
@@ -169,7 +172,7 @@ def cluster_checks(connection: Connection, settings: Settings) -> Iterator[Check
         _, partitions = found_crawl(connection, crawl)
     except UnknownCrawl:
         partitions = settings["GOSSAMER_PARTITIONS"]
-    homes = {_owner(connection, keys.base(crawl, p)) for p in range(partitions)}
+    homes = {partition_owner(connection, crawl, p) for p in range(partitions)}
     said = f"{partitions} partitions of crawl {crawl} on {len(homes)} of {len(infos)} primaries"
     if len(homes) < len(infos):
         yield Check(
@@ -182,14 +185,6 @@ def cluster_checks(connection: Connection, settings: Settings) -> Iterator[Check
     else:
         yield Check("resharding", DOUBTFUL, "this server moves slots key by key: calls to a partition wait while its slot moves",
                     "pause the crawl before resharding and move its slots one after the other, or use Valkey 9 or newer")  # fmt: skip
-
-
-def _owner(connection: Connection, key: str) -> str:
-    slot = slot_of(key)
-    for first, last, owner, *_ in connection.execute("CLUSTER", "SLOTS"):
-        if first <= slot <= last:
-            return f"{owner[0]!r}:{owner[1]}"
-    return "nobody"
 
 
 def persistence_checks(connection: Connection, _: Settings) -> Iterator[Check]:
@@ -257,19 +252,12 @@ def time_check(connection: Connection, settings: Settings) -> Iterator[Check]:
         _, partitions = found_crawl(connection, crawl)
     except UnknownCrawl:
         return
-    ahead = max(seconds_ahead(connection, keys.partition_meta(crawl, p)) for p in range(partitions))
+    ahead = max(seconds_ahead(connection, crawl, p) for p in range(partitions))
     if ahead > CLOCK_SECONDS:
         yield Check("time", BAD, f"the crawl's time is {ahead:,.1f} s ahead of its server's clock, which was ahead and was set back",
                     "time never goes back in a crawl: keep the clock right (NTP, slewed, never set back by hand) and see docs/how-to/check-a-server.md")  # fmt: skip
     else:
         yield Check("time", GOOD, "the crawl's time is that of its servers")
-
-
-def seconds_ahead(connection: Connection, meta: str) -> float:
-    """By how much the last time of a partition is after its server's clock. Tests move a partition's time by `off`."""
-    last, off = connection.execute("HMGET", meta, "t", "off", key=meta)
-    seconds, micros = connection.execute("TIME", key=meta)
-    return (int(last or 0) - int(off or 0)) / 1000 - int(seconds) - int(micros) / 1e6
 
 
 def function_checks(connection: Connection, _: Settings) -> Iterator[Check]:

@@ -53,7 +53,7 @@ def test_after_an_outage_the_same_call_is_made_again_and_then_what_came_meanwhil
     assert [settlement.lease for settlement in after.named["settle"]] == [two]
     assert after.named["add"] == [request(7)]
     assert [page for page, _ in sim.callbacks.settled_pages] == ["one", "two"]
-    assert not sim.courier.away
+    assert not sim.courier.in_outage
 
 
 def test_a_call_is_not_repeated_for_longer_than_its_answer_is_kept() -> None:

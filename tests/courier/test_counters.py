@@ -12,13 +12,14 @@ def test_changes_of_a_kind_are_joined_and_kinds_keep_their_order() -> None:
     counters = Counters("shop")
     counters.add("pages")
     counters.change("depth", 3, CounterOp.MAX)
-    counters.add("pages", 2)
+    counters.add_all([("pages", 2), ("bytes", 10)])
     counters.change("depth", 2, CounterOp.MAX)
     counters.change("pages", 7, CounterOp.MAX)
     taken = [(one.group, one.name, one.value, one.op) for one in counters.take()]
     assert taken == [
         ("shop", "pages", 3, CounterOp.ADD),
         ("shop", "depth", 3, CounterOp.MAX),
+        ("shop", "bytes", 10, CounterOp.ADD),
         ("shop", "pages", 7, CounterOp.MAX),
     ]
     assert not counters

@@ -352,13 +352,13 @@ class TestTrouble:
         world.clock.pass_(SPACING)
         first = world.clock.take()
         first.done(None, FrontierUnavailable("gone"))
-        assert world.courier.away
+        assert world.courier.in_outage
         world.courier.add(request(5), "later")
         world.clock.pass_(20)
         again = world.clock.take()
         assert (again.args, again.told) == (first.args, first.told)
         world.answer(again)
-        assert not world.courier.away
+        assert not world.courier.in_outage
         world.clock.pass_(SPACING)
         assert world.clock.take().args[0] == first.args[0].next()
 

@@ -9,6 +9,7 @@ from tests.courier.simulation import LEASE, SimLink, request
 
 from gossamer.courier import RequestAdder, TaskIntake
 from gossamer.errors import BadTask, FrontierUnavailable, PermissionDenied
+from gossamer.frontier import codec
 from gossamer.model import AddOutcome, Request, Task
 
 AWAY = FrontierUnavailable("away")
@@ -38,6 +39,10 @@ class Tasks:
     def make(self, data: bytes) -> list[Request]:
         if data == b"x":
             raise BadTask("no good")
+        if b"skip" in data:
+            return []
+        if b"seen" in data:
+            return [request(1)._replace(payload=codec.encode_request({"url": "http://h/1"}))]
         return [request(int(data), dont_filter=True)]
 
     def reply(self, verb: str, answer: Any, error: BaseException | None = None) -> Any:
@@ -83,6 +88,34 @@ def test_an_outage_at_any_step_repeats_the_step(away: str) -> None:
     settled = next(call for call in reversed(some.link.asked) if call.verb == "settle_tasks")
     assert settled.named["done"] == tasks
     assert some.errors == []
+
+
+def test_a_task_that_makes_no_request_is_a_dead_letter_where_it_is_to_be_reported() -> None:
+    """A row of a table was lost for it, five times. A task that nobody asks about is skipped."""
+    some = Tasks()
+    some.task_intake.begin()
+    tasks = [task(1, b"skip"), task(2, b'{"url": "skip", "report": {"list": "l", "key": "k", "try": 1}}')]
+    some.reply("lease_tasks", tasks)
+    assert some.reply("bury", True).args[1] == tasks[1].data
+    assert some.reply("settle_tasks", [True, True]).named["done"] == tasks
+
+
+def test_a_task_that_is_to_be_reported_is_done_also_where_its_request_was_seen() -> None:
+    """A spider's `make_requests` does not say dont_filter: what was seen was left out, reported nothing, and its row was lost five times."""
+    some = Tasks()
+    some.task_intake.begin()
+    asked = b'"report": {"list": "l", "key": "k", "try": 1}'
+    tasks = [
+        task(n, b'{"url": "seen", ' + more + b"}")
+        for n, more in enumerate([asked, asked + b', "filter": true', b'"a": 1'])
+    ]
+    some.reply("lease_tasks", tasks)
+    first, *others = some.reply("add", added(*[AddOutcome.ADDED] * 3)).args[0]
+    assert first.dont_filter
+    assert codec.decode_request(first.payload)["dont_filter"], (
+        "a redirect asks for the page that it leads to in the same way"
+    )
+    assert not any(other.dont_filter for other in others), "unless the task asks for that, or nobody asks about it"
 
 
 def test_tasks_without_room_stay_leased_and_are_offered_again() -> None:

@@ -18,7 +18,7 @@ from gossamer.engine.worker import NativeWorker
 from gossamer.errors import SiteError
 from gossamer.sites.compile import compile_site
 from gossamer.sites.file.load import load_text
-from gossamer.testing.contract.guarantees.rollback import forget_politeness
+from gossamer.testing.contract.earlier_state import forget_politeness
 from gossamer.testing.servers import Server
 
 FORUM = """

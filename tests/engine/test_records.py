@@ -271,7 +271,7 @@ def _start(crawl: Crawl) -> str:
 
 
 def _given_back(crawl: Crawl) -> bool:
-    return crawl.counters("stored").get("engine/failed/store_away", 0) > 0
+    return crawl.counters("stored").get("engine/failed/store_unavailable", 0) > 0
 
 
 async def test_a_page_that_comes_to_be_stored_when_there_is_no_time_left_does_not_wait(crawl: Crawl) -> None:

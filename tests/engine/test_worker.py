@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
@@ -12,6 +13,7 @@ import pytest
 from tests.support.native_crawl import Crawl, until, working
 from tests.support.site import Site, links
 
+from gossamer import heap
 from gossamer.engine.job import NativeEnd, NativeJob
 from gossamer.engine.worker import NativeWorker
 from gossamer.errors import SiteError
@@ -65,6 +67,15 @@ async def test_a_worker_that_is_drained_ends_although_something_is_left(crawl: C
     assert len(site.paths()) < 13
     await crawl.run()
     assert len(site.paths()) == len(set(site.paths())) == 13
+
+
+async def test_garbage_collection_is_as_before_when_a_worker_has_ended(crawl: Crawl, site: Site) -> None:
+    crawl.push(SITE)
+    before = gc.get_threshold()
+    async with held_at(crawl, "/page/3") as (_, running):
+        assert gc.get_threshold()[0] == heap.YOUNG
+    assert await ended(running) == "drained"
+    assert gc.get_threshold() == before
 
 
 async def test_a_site_that_is_removed_is_not_waited_for(crawl: Crawl) -> None:
@@ -255,7 +266,7 @@ async def test_a_worker_that_is_stopped_ends_in_time_though_the_server_does_not_
     crawl_name: str, tmp_path: Path, site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Server() as server:
-        crawl = Crawl(server, crawl_name, tmp_path, site, GOSSAMER_STOP_SECONDS=3.0)
+        crawl = Crawl(server, crawl_name, tmp_path, site, GOSSAMER_STOP_SECONDS=3.0, GOSSAMER_OUTAGE_SECONDS=120)
         crawl.push(SITE)
         async with held_at(crawl, "/page/3") as (worker, running):
             server.pause()
@@ -264,7 +275,7 @@ async def test_a_worker_that_is_stopped_ends_in_time_though_the_server_does_not_
             worker.stop()
             assert await ended(running) == "shutdown"
             # Without the limit it waits for its calls, which are repeated for GOSSAMER_OUTAGE_SECONDS.
-            assert asyncio.get_running_loop().time() - began < 6
+            assert asyncio.get_running_loop().time() - began < 60
     assert "1 page could not be reported to the frontier: when the leases run out, other workers do" in caplog.text
 
 

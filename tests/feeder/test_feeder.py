@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from gossamer.courier.task.report import carrying, reported, split_report
-from gossamer.errors import BadTask, PolicyError, TableMismatch
-from gossamer.feeder import ReportList, RowTask, TableFeeder
+from gossamer.errors import PolicyError
+from gossamer.feeder import RowTask, TableFeeder
 from gossamer.frontier import codec
 from gossamer.frontier.server import keys
+from gossamer.frontier.task_reports import TaskReports
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Ending, GroupPolicy, LanePolicy, Lease, Request, Settlement, Token, fingerprint
 from gossamer.settings import load
@@ -45,8 +46,11 @@ class Fed:
     def new_feeder(self, **more: Any) -> TableFeeder:
         """As after the death of the one before."""
         row_task = RowTask({"pass.id": "id"}, "http://h/{id}")
-        self.feeder = TableFeeder(self.frontier, self.table, self.key, row_task, every=0.0, **more)
+        self.feeder = TableFeeder(self.frontier, self.table, self.key, row_task, self.reports(), every=0.0, **more)
         return self.feeder
+
+    def reports(self) -> TaskReports:
+        return TaskReports(self.frontier, self.key, "pages", "sqlite:///pages.db")
 
     def states(self) -> dict[str, int]:
         return dict(self.database.execute("SELECT COALESCE(task_state, 'new'), COUNT(*) FROM pages GROUP BY 1"))
@@ -97,6 +101,20 @@ def fed(frontier: ValkeyFrontier, tmp_path: Path) -> Iterator[Fed]:
 
 
 ALL = list(range(1, ROWS + 1))
+
+
+def test_a_key_that_nobody_takes_tasks_from_is_named(fed: Fed, caplog: pytest.LogCaptureFixture) -> None:
+    """A key that was mistyped, or a site that was never pushed: the feeder waited for ever, without a word."""
+    right, fed.key = fed.key, "mistyped:tasks"
+    fed.new_feeder()
+    for _ in range(4):
+        fed.feeder.step()
+    [said] = [one.getMessage() for one in caplog.records]
+    assert said.endswith(f"from the key mistyped:tasks (others do from {right}). The rows wait until one does.")
+    fed.frontier.define("late", {"a": LanePolicy()}, GroupPolicy(tasks=("mistyped:tasks",)))
+    fed.feeder.step()
+    assert len(caplog.records) == 1
+    assert fed.states() == {"waiting": ROWS}
 
 
 def test_rows_become_tasks_and_take_their_state_back(fed: Fed) -> None:
@@ -153,7 +171,7 @@ def test_a_feeder_that_dies_loses_and_doubles_nothing(fed: Fed) -> None:
     assert fed.states() == {"done": 3, "running": 3, "waiting": 6}
     # After the table has a report, before it has left the list.
     fed.fetch(1)
-    [report] = fed.frontier.connection.execute("LRANGE", keys.task_reports(fed.key, "pages"), 0, -1, key=fed.key)
+    [report] = fed.frontier.connection.execute("LRANGE", fed.reports().name, 0, -1, key=fed.key)
     fed.database.execute("UPDATE pages SET task_state = 'done' WHERE id = ?", (json.loads(json.loads(report)["key"]),))
     fed.new_feeder()
     fed.finish()
@@ -234,7 +252,8 @@ def test_feeders_of_two_keys_leave_each_other_their_rows(fed: Fed) -> None:
     feeders = []
     for table, key in zip(tables, keys_of, strict=True):
         table.check(prepare=False)
-        feeders.append(TableFeeder(fed.frontier, table, key, RowTask({}, "http://h/{id}"), every=0.0))
+        reports = TaskReports(fed.frontier, key, "pages", "sqlite:///pages.db")
+        feeders.append(TableFeeder(fed.frontier, table, key, RowTask({}, "http://h/{id}"), reports, every=0.0))
     for _ in range(3):
         for feeder in feeders:
             feeder.step()
@@ -250,7 +269,7 @@ def test_two_feeders_take_each_report_once(fed: Fed) -> None:
     fed.feeder.step()
     fed.take()
     fed.fetch(1)
-    name = keys.task_reports(fed.key, "pages")
+    name = fed.reports().name
     [report] = fed.frontier.connection.execute("LRANGE", name, 0, -1, key=name)
     fed.feeder.step()
     fed.fetch(1)
@@ -260,30 +279,26 @@ def test_two_feeders_take_each_report_once(fed: Fed) -> None:
     assert sorted(fed.fetched) == ALL
 
 
-def test_the_reports_of_a_table_are_those_of_one_database(frontier: ValkeyFrontier) -> None:
-    """A table of the same name in another one had its rows done by them, and was never fetched."""
-    key = f"{frontier.crawl}:tasks"
-    one, same, other = (ReportList(frontier, key, "pages", f"sqlite:///{name}.db") for name in ("a", "a", "b"))
-    ReportList(frontier, key, "others", "sqlite:///b.db").keep()
-    one.keep()
-    same.keep()
-    other.give_up()
-    with pytest.raises(TableMismatch, match=r"sqlite:///a\.db.*--moved"):
-        other.keep()
-    other.take()
-    other.keep()
-    with pytest.raises(TableMismatch, match=r"sqlite:///b\.db"):
-        one.keep()
-    other.give_up()
-    one.keep()
+def test_a_row_that_was_never_given_out_is_not_ended_by_a_report(fed: Fed) -> None:
+    """As where a table is made anew and dead letters of the one before it are replayed."""
+    fed.feeder.step()
+    fed.take()
+    fed.fetch(2)
+    fed.fetch(2, Ending.FAILED)
+    fed.database.execute("DELETE FROM pages")
+    fed.database.executemany("INSERT INTO pages (id) VALUES (?)", [(n,) for n in fed.fetched])
+    fed.fetched.clear()
+    fed.finish()
+    assert len(fed.fetched) == ROWS
 
 
 def test_what_waits_again_is_not_forgotten(fed: Fed) -> None:
     """As where another feeder was faster."""
     fed.feeder.step()
-    assert fed.feeder._forget(lost=["1", "2"]) == "ww"
+    reports = fed.reports()
+    assert reports.end(lost=["1", "2"]) == "ww"
     fed.take()
-    assert fed.feeder._forget(lost=["1", "2"]) == "ff"
+    assert reports.end(lost=["1", "2"]) == "ff"
 
 
 def test_dead_letters_that_no_worker_could_report_are_found(fed: Fed) -> None:
@@ -319,27 +334,17 @@ def test_what_a_row_cannot_be_is_said(fed: Fed) -> None:
     assert RowTask({}, "http://h/{a}?q={b}").task({"a": "x/y", "b": "ü"})["url"] == "http://h/x%2Fy?q=%C3%BC"
 
 
-@pytest.mark.parametrize(
-    "report", [1, {}, {"list": "gossamer:x", "key": "k", "try": 1}, {"list": "l", "key": "", "try": 1}]
-)
-def test_a_report_that_cannot_be_made_is_a_bad_task(report: Any) -> None:
-    with pytest.raises(BadTask, match="report"):
-        split_report(json.dumps({"url": "http://h", "report": report}).encode())
-
-
-def test_only_the_end_of_a_page_is_reported() -> None:
-    assert split_report(b"http://h/report") == (b"http://h/report", None)
-    assert split_report(b'{"url": "report"}') == (b'{"url": "report"}', None)
-    request = Request(1, "h", "g.a", codec.encode_request({"url": "http://h", "meta": {"a": 1}}))
-    _, report = split_report(b'{"url": "u", "report": {"list": "l", "key": "k", "try": 2}}')
-    assert report is not None
-    page = carrying(request, report)
-    lease = Lease(0, 1, "i", "n", "g.a", "h", 0, 1, page.payload, 1, False, 0.0, 0.0)
-    done = reported(Settlement(lease, add=[page, request], push=[("other", b"x")]))
-    assert done.push == [("other", b"x"), ("l", b'{"key": "k", "try": 2, "state": "done"}')]
-    assert list(done.add) == [request, request]
-    for ending in (Ending.RETRY, Ending.REPLACED):
-        again = Settlement(lease, ending, add=[page])
-        assert reported(again) == again
-    failed = reported(Settlement(lease, Ending.FAILED, reason="status_500"))
-    assert json.loads(failed.push[0][1]) == {"key": "k", "try": 2, "state": "failed", "detail": "status_500"}
+def test_rows_whose_keys_are_long_urls(fed: Fed, tmp_path: Path) -> None:
+    """They were lost five times each, since no worker could use their reports."""
+    fed.database.execute("CREATE TABLE links (url TEXT PRIMARY KEY)")
+    urls = [f"http://h/{number}?q={'x' * length}" for number, length in ((1, 600), (2, 2000), (3, 5000))]
+    fed.database.executemany("INSERT INTO links VALUES (?)", [(url,) for url in urls])
+    table = TaskTable(fed.store, "links", ["url"])
+    table.check(prepare=True)
+    reports = TaskReports(fed.frontier, fed.key, "links", "sqlite:///pages.db")
+    feeder = TableFeeder(fed.frontier, table, fed.key, RowTask({}), reports, every=0.0)
+    feeder.step()
+    tasks = fed.frontier.lease_tasks(fed.token, fed.key, 10)
+    assert sorted(len(json.loads(split_report(task.data)[0])["url"]) for task in tasks) == sorted(map(len, urls[:2]))
+    [(state, detail)] = fed.database.execute("SELECT task_state, task_detail FROM links WHERE url = ?", (urls[2],))
+    assert (state, detail) == ("failed", "no task: its primary key has more than 4,000 characters")

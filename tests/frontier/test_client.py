@@ -49,8 +49,8 @@ def test_a_call_passes_five_files(monkeypatch: pytest.MonkeyPatch) -> None:
     def spy(self: Pool, round_trips: Sequence[RoundTrip]) -> list[Entries]:
         stack = waiting(sys._getframe(1))
         depths.append(len(stack) + 1)
-        talks = generators([value for frame in stack for value in frame.f_locals.values()])
-        passed.update(Path(frame.f_code.co_filename).name for frame in (*stack, *talks))
+        conversations = generators([value for frame in stack for value in frame.f_locals.values()])
+        passed.update(Path(frame.f_code.co_filename).name for frame in (*stack, *conversations))
         return transmit(self, round_trips)
 
     with Server("valkey") as server, ValkeyFrontier.open(load({"GOSSAMER_URL": server.url}, environ={})) as frontier:

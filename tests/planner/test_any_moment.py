@@ -11,7 +11,7 @@ import pytest
 from tests.support.planned_crawl import LEAD, PAGES, PlannedCrawl, verb_of
 
 from gossamer.errors import NotLeader
-from gossamer.frontier.connection.router import RoutedCommand, Talk
+from gossamer.frontier.connection.router import Conversation, RoutedCommand
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupPolicy, LanePolicy, RecordPolicy, Request, Token
 from gossamer.planner.loop import Planner
@@ -43,7 +43,7 @@ class Counting:
         self.calls: list[str] = []
         frontier.calls.ask = self.ask  # type: ignore[method-assign]
 
-    def ask(self, calls: Sequence[RoutedCommand]) -> Talk[list[Any]]:
+    def ask(self, calls: Sequence[RoutedCommand]) -> Conversation[list[Any]]:
         answers = []
         for one in calls:
             if len(self.calls) == self._last:

@@ -138,6 +138,31 @@ def test_a_weight_that_changes_counts_at_once_and_a_paused_site_takes_no_room(cr
     assert (first.queued, second.queued) == (30, 0)
 
 
+@pytest.mark.parametrize("key", ["weight: 0", "active: false"])
+@pytest.mark.parametrize("limit", [30, 1])
+def test_a_site_that_its_file_turns_off_takes_no_room(crawl: PlannedCrawl, key: str, limit: int) -> None:
+    """Workers do not serve it: what it has queued would stay, and be missing to the others."""
+    planner, frontier = leading(crawl, "one", limit), crawl.frontier
+    planner.cycle()
+    first, second = Site(frontier, "first"), Site(frontier, "second")
+    for site in (first, second):
+        site.find(500)
+    planner.cycle()
+    left = second.queued
+    text = "site: second\nseeds: http://s.example/\nlayers: {page: {}}\n"
+    frontier.put_document("site", "second", text + key + "\n")
+    for _ in range(4):
+        first.fetch(30)
+        planner.cycle()
+        assert (first.queued, second.queued) == (limit, left)
+    frontier.put_document("site", "second", text)
+    first.fetch(30)
+    second.fetch(30)
+    for _ in range(4):
+        planner.cycle()
+    assert second.queued or limit == 1
+
+
 @pytest.mark.parametrize("shares", ["weights", "neocrawler"])
 def test_a_site_that_took_all_the_room_and_then_stops_keeps_no_other_from_going_on(
     crawl: PlannedCrawl, shares: str

@@ -13,6 +13,7 @@ from tests.support.planned_crawl import LEAD, PAGES, PlannedCrawl
 
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupPolicy, StartState, Token
+from gossamer.planner import round_tasks
 from gossamer.planner.loop import Planner
 from gossamer.planner.round_tasks import RoundTasks
 from gossamer.settings import load
@@ -118,3 +119,31 @@ def test_each_round_has_its_tasks_although_a_server_goes_back(
         # Of equal tasks of rounds that overlap, the server knows the last.
         if overlap in ("queue", "skip"):
             assert max(taken) <= tasked.wanted(), (overlap, " ".join(done))
+
+
+@pytest.mark.parametrize("lost", [True, False])
+@pytest.mark.parametrize("kept", [1000, 1])
+def test_what_is_pushed_again_is_of_the_round_also_where_its_file_has_changed(
+    servers: tuple[Server, Server],
+    crawl_name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    lost: bool,
+    kept: int,
+) -> None:
+    """The file is that of the next round by now: its tasks are not lost, and those of this one are not in it."""
+    monkeypatch.setattr(round_tasks, "KEPT", kept)
+    server, file = servers[1], tmp_path / "tasks.csv"
+    given = {"GOSSAMER_URL": server.url, "GOSSAMER_CRAWL": crawl_name}
+    with PlannedCrawl(servers[0], crawl_name) as crawl, ValkeyFrontier.open(load(given, {})) as elsewhere:
+        tasked = TaskedCrawl(crawl, elsewhere, server, file, "queue")
+        tasked.start()
+        server.call("SAVE")
+        tasked.plan()
+        if not lost:
+            server.call("SAVE")
+        file.write_text("url\nhttp://x/next\n")
+        tasked.back()
+        tasked.back()
+        tasked.take()
+        assert tasked.taken == {f"http://x/{number}": 1 for number in range(TASKS)}

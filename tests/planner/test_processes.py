@@ -110,6 +110,9 @@ async def test_a_file_that_is_pushed_while_it_is_drained_stays(
         remove = stack.enter_context(subprocess.Popen(words, cwd=tmp_path, env=environ, stderr=subprocess.PIPE))
         stack.callback(end, remove)
         await until(lambda: [info.name for info in frontier.documents("draining")] == ["site"])
+        assert remove.stderr is not None
+        told = await asyncio.to_thread(remove.stderr.readline)
+        assert b"what is left waits: listed: no worker serves it" in told
         Registry(frontier).push(frontier.document("site", "site").text, "site", who="ann")
         token = Token.fresh()
         leases = frontier.exchange(token, want=1, selection=Selection(("listed",))).leases

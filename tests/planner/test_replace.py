@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.support.planned_crawl import LEAD, PlannedCrawl, verb_of
 
-from gossamer.frontier.connection.router import RoutedCommand, Talk
+from gossamer.frontier.connection.router import Conversation, RoutedCommand
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, Request, Token
 from gossamer.planner.loop import Planner
@@ -30,7 +30,7 @@ class Mortal:
         self._ask, self.left = frontier.calls.ask, steps
         frontier.calls.ask = self.ask  # type: ignore[method-assign]
 
-    def ask(self, calls: Sequence[RoutedCommand]) -> Talk[list[Any]]:
+    def ask(self, calls: Sequence[RoutedCommand]) -> Conversation[list[Any]]:
         answers = []
         for one in calls:
             if verb_of(one) in STEPS:

@@ -406,6 +406,37 @@ class TestRegistry:
         with pytest.raises(SiteErrors, match=r"y\.yaml: site: there is another site bbs, in x\.yaml"):
             registry.push_all([SiteText("x", PLAIN, "x.yaml"), SiteText("y", PLAIN, "y.yaml")], who="x")
 
+    def test_a_push_goes_before_a_removal_of_the_version_before(self, registry: Registry) -> None:
+        registry.push(PLAIN, "bbs", who="me")
+        registry.push(PLAIN + "# changed\n", "bbs", who="ann")
+        with pytest.raises(VersionConflict, match="bbs is not removed: somebody pushed it meanwhile, version 2 of ann"):
+            registry.remove("bbs", who="bob", expected=1)
+        assert registry.show("bbs").text == PLAIN + "# changed\n"
+
+    def test_the_same_text_pushed_while_it_is_drained_is_a_version(self, registry: Registry) -> None:
+        registry.push(PLAIN, "bbs", who="me")
+        registry.drain("bbs", who="bob")
+        assert registry.push(PLAIN, "bbs", who="ann")[1:3] == (2, True)
+        assert registry.push(PLAIN, "bbs", who="ann")[1:3] == (2, False), "it is served again"
+        with pytest.raises(VersionConflict, match="bbs is not removed"):
+            registry.remove("bbs", who="bob", expected=1)
+
+    def test_a_site_pushed_while_its_group_is_stopped_goes_on(
+        self, frontier: ValkeyFrontier, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Who removes it has read that it is gone, and stops its group when it is back."""
+        Registry(frontier).push(PLAIN, "bbs", who="me")
+        run_site(frontier, "bbs")
+        pause = frontier.pause
+
+        def pushed_first(**given: Any) -> None:
+            Registry(frontier).push(PLAIN, "bbs", who="ann")
+            pause(**given)
+
+        monkeypatch.setattr(frontier, "pause", pushed_first)
+        Registry(frontier).remove("bbs", who="bob")
+        assert served(frontier, "bbs") == 4
+
     def test_what_never_was(self, registry: Registry) -> None:
         for ask in (registry.show, registry.history, registry.diff, registry.find):
             with pytest.raises(UnknownDocument):

@@ -5,13 +5,18 @@ from __future__ import annotations
 import getpass
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.command import Command
 
+from gossamer.errors import VersionConflict
 from gossamer.frontier import audit
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupPolicy, LanePolicy
+from gossamer.registry import Registry, SiteText
+from gossamer.sites.file.problems import SiteErrors
+from gossamer.testing import process
 
 SITE = "site: bbs\nseeds: [http://bbs.example/]\nlayers: {page: {}}\n"
 SPIDER = "spider: quotes\nschedule: {every: 1h}\n"
@@ -87,6 +92,69 @@ def test_whoever_changed_an_older_version_is_told(command: Command, frontier: Va
     assert (
         "--expect is for one file" in command("spider", "push", "site.yaml", "spider.yaml", "--expect", 1, code=2).err
     )
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_of_two_files_with_one_site_that_are_pushed_at_once_one_stays(
+    frontier: ValkeyFrontier, monkeypatch: pytest.MonkeyPatch, first: bool
+) -> None:
+    """Both were kept, both people were told so, and workers served either."""
+    put, versions = frontier.put_document, []
+
+    def meanwhile(kind: str, name: str, text: str, **more: Any) -> int:
+        monkeypatch.undo()
+        if first:
+            versions.append(put(kind, name, text, **more))
+            later(frontier)
+        versions.append(put("site", "ann", SITE, who="ann"))
+        if not first:
+            later(frontier)
+            versions.append(put(kind, name, text, **more))
+        return versions[0 if first else 1]
+
+    Registry(frontier).push(SITE.replace("bbs", "news"), "bob", who="bob")
+    frontier.define("bbs", {"page": LanePolicy()})
+    both = SITE.replace("bbs", "news") + "---\n" + SITE
+    monkeypatch.setattr(frontier, "put_document", meanwhile)
+    if first:
+        Registry(frontier).push(both, "bob", who="bob")
+        assert Registry(frontier).show("bob").text == both
+        return
+    with pytest.raises(VersionConflict, match=r"^bob was not pushed: ann pushed ann .* the site bbs\. Remove"):
+        Registry(frontier).push(both, "bob", who="bob")
+    registry = Registry(frontier)
+    assert registry.owners() == {"bbs": "ann", "news": "bob"}
+    assert next((one.version, one.note) for one in registry.history("bob")) == (3, "ann was faster with ann")
+    assert [row.paused for row in frontier.counts().groups] == [""]
+    with pytest.raises(SiteErrors, match="there is another site bbs, in the crawl's file ann"):
+        registry.push(both, "bob", who="bob")
+
+
+def later(frontier: ValkeyFrontier) -> None:
+    """Wait for the server's next millisecond."""
+    before = frontier.counts().now
+    process.wait_until(lambda: frontier.counts().now > before, "time to pass", 10, pause=0.001)
+
+
+def test_whoever_pushes_many_files_hears_which_are_pushed_if_one_is_not(
+    frontier: ValkeyFrontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = frontier.put_document
+
+    def meanwhile(kind: str, name: str, text: str, **more: Any) -> int:
+        if name == "two":
+            monkeypatch.undo()
+            put(kind, name, "# ann\n" + text, who="ann")
+        return put(kind, name, text, **more)
+
+    monkeypatch.setattr(frontier, "put_document", meanwhile)
+    texts = [SiteText(name, SITE.replace("bbs", name), f"{name}.yaml") for name in ("one", "two", "three")]
+    noted: list[str] = []
+    with pytest.raises(
+        VersionConflict, match=r"^two was not pushed: ann pushed version 1, .* These files are pushed: one\.$"
+    ):
+        Registry(frontier).push_all(texts, who="bob", noted=lambda one: noted.append(one.name))
+    assert noted == ["one"]
 
 
 def test_the_list_is_bounded(frontier: ValkeyFrontier) -> None:

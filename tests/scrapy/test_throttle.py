@@ -19,7 +19,7 @@ from gossamer.model import Fetched, HostPolicy, LanePolicy, Request, Token
 from gossamer.scrapy.page.page import feedback_of
 from gossamer.scrapy.policies import host_policy
 from gossamer.settings import load
-from gossamer.testing.contract.guarantees.rollback import forget_politeness
+from gossamer.testing.contract.earlier_state import forget_politeness
 from gossamer.testing.servers import Server
 
 ANSWERS = [

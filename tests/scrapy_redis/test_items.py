@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from scrapy import Request
-from tests.support.scrapy_redis.sides import client, spider
+from tests.support.scrapy_redis.sides import spider
 
 from gossamer.errors import InvalidRequest
 from gossamer.model import Ending, Lease
@@ -17,12 +17,6 @@ from gossamer.scrapy_redis.fleet import item_page
 from gossamer.scrapy_redis.fleet.item_page import PAGE
 from gossamer.scrapy_redis.pipelines import RedisPipeline
 from gossamer.testing.servers import Server
-
-
-@pytest.fixture
-def server(valkey_server: Server) -> Iterator[Any]:
-    with client(valkey_server) as made:
-        yield made
 
 
 @pytest.mark.parametrize(
@@ -76,13 +70,11 @@ async def in_page(page: Page, pipeline: Any, item: Any) -> Any:
     return await pipeline.process_item(item)
 
 
-async def test_an_item_with_a_page_waits_for_it(
-    page: Page, valkey_server: Server, server: Any, crawl_name: str
-) -> None:
+async def test_an_item_with_a_page_waits_for_it(page: Page, valkey_server: Server, redis: Any, crawl_name: str) -> None:
     pipeline = pipeline_of(RedisPipeline, valkey_server, crawl_name)
     assert await in_page(page, pipeline, {"n": "ä"}) == {"n": "ä"}
     assert page.push == [(f"{crawl_name}:items", b'{"n": "\\u00e4"}')]
-    assert server.exists(f"{crawl_name}:items") == 0
+    assert redis.exists(f"{crawl_name}:items") == 0
 
 
 async def test_a_key_of_ones_own_is_honoured(page: Page, valkey_server: Server, crawl_name: str) -> None:
@@ -96,7 +88,7 @@ async def test_a_key_of_ones_own_is_honoured(page: Page, valkey_server: Server, 
 
 
 async def test_a_way_of_ones_own_to_store_is_left_alone(
-    page: Page, valkey_server: Server, server: Any, crawl_name: str
+    page: Page, valkey_server: Server, redis: Any, crawl_name: str
 ) -> None:
     class Newest(RedisPipeline):
         def _process_item(self, item: Any, spider: Any) -> Any:
@@ -105,7 +97,7 @@ async def test_a_way_of_ones_own_to_store_is_left_alone(
 
     await in_page(page, pipeline_of(Newest, valkey_server, crawl_name), {"n": 1})
     assert page.push == []
-    assert server.llen(f"{crawl_name}:items") == 1
+    assert redis.llen(f"{crawl_name}:items") == 1
 
 
 @pytest.mark.parametrize("name", ["start_itemproc_async", "start_itemproc"])

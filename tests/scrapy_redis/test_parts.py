@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -23,17 +23,6 @@ NEW, OLD = "gossamer.scrapy_redis", "scrapy_redis"
 QUEUES = ("FifoQueue", "LifoQueue", "PriorityQueue")
 
 
-@pytest.fixture(params=SIDES)
-def side(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def server(valkey_server: Server) -> Iterator[Any]:
-    with client(valkey_server) as made:
-        yield made
-
-
 def queue_of(side: str, kind: str, server: Any, name: str, **more: Any) -> Any:
     return getattr(module(side, "queue"), kind)(server, spider(name), "%(spider)s:requests", **more)
 
@@ -46,9 +35,9 @@ def commands_of(valkey_server: Server, act: Callable[[], object]) -> list[str]:
 
 @pytest.mark.parametrize(("kind", "order"), [("FifoQueue", "abc"), ("LifoQueue", "cba"), ("PriorityQueue", "bca")])
 def test_a_queue_gives_back_what_was_pushed_in_its_order(
-    side: str, kind: str, order: str, server: Any, crawl_name: str
+    side: str, kind: str, order: str, redis: Any, crawl_name: str
 ) -> None:
-    queue = queue_of(side, kind, server, crawl_name)
+    queue = queue_of(side, kind, redis, crawl_name)
     for letter, priority in (("a", -5), ("b", 7), ("c", 1)):
         queue.push(
             request(f"http://site/{letter}", priority=priority, callback=queue.spider.parse_it, meta={"n": letter})
@@ -65,9 +54,9 @@ def test_a_queue_gives_back_what_was_pushed_in_its_order(
 @pytest.mark.parametrize("kind", QUEUES)
 @pytest.mark.parametrize(("writer", "reader"), [(OLD, NEW), (NEW, OLD)])
 def test_an_old_and_a_new_worker_share_one_queue(
-    kind: str, writer: str, reader: str, server: Any, crawl_name: str
+    kind: str, writer: str, reader: str, redis: Any, crawl_name: str
 ) -> None:
-    pushing, popping = queue_of(writer, kind, server, crawl_name), queue_of(reader, kind, server, crawl_name)
+    pushing, popping = queue_of(writer, kind, redis, crawl_name), queue_of(reader, kind, redis, crawl_name)
     sent = FormRequest("http://site/form", formdata={"q": "ä"}, headers={"X": "1"}, cookies={"c": "d"}, priority=3)
     pushing.push(sent)
     assert len(popping) == 1
@@ -78,9 +67,9 @@ def test_an_old_and_a_new_worker_share_one_queue(
 
 
 @pytest.mark.parametrize("kind", QUEUES)
-def test_queues_send_the_same_commands(kind: str, valkey_server: Server, server: Any, crawl_name: str) -> None:
+def test_queues_send_the_same_commands(kind: str, valkey_server: Server, redis: Any, crawl_name: str) -> None:
     def act(side: str) -> list[str]:
-        queue = queue_of(side, kind, server, crawl_name)
+        queue = queue_of(side, kind, redis, crawl_name)
         said = commands_of(
             valkey_server,
             lambda: [queue.push(request(priority=2)), len(queue), queue.pop(), queue.pop(), queue.clear()],
@@ -114,35 +103,35 @@ def test_a_client_that_decodes_can_be_used(kind: str, protocol: int, valkey_serv
         assert queue.pop().body == b"\xff\x00"
 
 
-def test_identical_requests_are_all_kept(server: Any, crawl_name: str) -> None:
-    queue = queue_of(NEW, "PriorityQueue", server, crawl_name)
+def test_identical_requests_are_all_kept(redis: Any, crawl_name: str) -> None:
+    queue = queue_of(NEW, "PriorityQueue", redis, crawl_name)
     for _ in range(3):
         queue.push(request(dont_filter=True))
     assert len(queue) == 3
-    old = queue_of(OLD, "PriorityQueue", server, f"{crawl_name}-old")
+    old = queue_of(OLD, "PriorityQueue", redis, f"{crawl_name}-old")
     for _ in range(3):
         old.push(request(dont_filter=True))
     assert len(old) == 1, "scrapy-redis keeps one; if it no longer does, the fix is not needed"
 
 
-def test_equal_priorities_leave_in_the_order_they_came(server: Any, crawl_name: str) -> None:
+def test_equal_priorities_leave_in_the_order_they_came(redis: Any, crawl_name: str) -> None:
     urls = [f"http://site/{'x' * (97 * n % 50)}{n}" for n in range(30)]
-    queue = queue_of(NEW, "PriorityQueue", server, crawl_name)
-    other = queue_of(NEW, "PriorityQueue", server, crawl_name)
+    queue = queue_of(NEW, "PriorityQueue", redis, crawl_name)
+    other = queue_of(NEW, "PriorityQueue", redis, crawl_name)
     for number, url in enumerate(urls):
         (queue, other)[number % 2].push(request(url, priority=4))
     assert [queue.pop().url for _ in urls] == urls
 
 
-def test_what_an_old_worker_queued_is_not_overtaken(server: Any, crawl_name: str) -> None:
-    old, new = queue_of(OLD, "PriorityQueue", server, crawl_name), queue_of(NEW, "PriorityQueue", server, crawl_name)
+def test_what_an_old_worker_queued_is_not_overtaken(redis: Any, crawl_name: str) -> None:
+    old, new = queue_of(OLD, "PriorityQueue", redis, crawl_name), queue_of(NEW, "PriorityQueue", redis, crawl_name)
     new.push(request("http://site/new"))
     old.push(request("http://site/old"))
     assert [new.pop().url, new.pop().url] == ["http://site/old", "http://site/new"]
 
 
 @pytest.mark.parametrize(("writer", "reader"), [(OLD, NEW), (NEW, OLD), (NEW, NEW)])
-def test_another_serializer_keeps_turns_too(writer: str, reader: str, server: Any, crawl_name: str) -> None:
+def test_another_serializer_keeps_turns_too(writer: str, reader: str, redis: Any, crawl_name: str) -> None:
     class Readable:
         @staticmethod
         def dumps(obj: Any) -> str:
@@ -150,20 +139,20 @@ def test_another_serializer_keeps_turns_too(writer: str, reader: str, server: An
 
         loads = staticmethod(json.loads)
 
-    pushing = queue_of(writer, "PriorityQueue", server, crawl_name, serializer=Readable)
-    popping = queue_of(reader, "PriorityQueue", server, crawl_name, serializer=Readable)
+    pushing = queue_of(writer, "PriorityQueue", redis, crawl_name, serializer=Readable)
+    popping = queue_of(reader, "PriorityQueue", redis, crawl_name, serializer=Readable)
     for letter in "zya":
         pushing.push(request(f"http://site/{letter}"))
     expected = ["a", "y", "z"] if writer == OLD else ["z", "y", "a"]
     assert [popping.pop().url[-1] for _ in "123"] == expected
 
 
-def test_a_serializer_without_its_functions_is_refused(side: str, server: Any, crawl_name: str) -> None:
+def test_a_serializer_without_its_functions_is_refused(side: str, redis: Any, crawl_name: str) -> None:
     with pytest.raises(TypeError, match="does not implement 'loads'"):
-        queue_of(side, "FifoQueue", server, crawl_name, serializer=object())
+        queue_of(side, "FifoQueue", redis, crawl_name, serializer=object())
 
 
-def test_a_queue_of_ones_own(side: str, server: Any, crawl_name: str) -> None:
+def test_a_queue_of_ones_own(side: str, redis: Any, crawl_name: str) -> None:
     base = module(side, "queue").Base
 
     class Twice(base):  # type: ignore[misc, valid-type]
@@ -178,13 +167,13 @@ def test_a_queue_of_ones_own(side: str, server: Any, crawl_name: str) -> None:
             data = self.server.lpop(self.key)
             return self._decode_request(data) if data else None
 
-    queue: Any = Twice(server, spider(crawl_name), "%(spider)s:mine")
+    queue: Any = Twice(redis, spider(crawl_name), "%(spider)s:mine")
     queue.push(request())
     assert (len(queue), queue.pop().url, len(queue)) == (2, "http://site/", 1)
     queue.clear()
-    assert server.exists(f"{crawl_name}:mine") == 0
+    assert redis.exists(f"{crawl_name}:mine") == 0
     with pytest.raises(NotImplementedError):
-        base(server, spider(crawl_name), "k").pop()
+        base(redis, spider(crawl_name), "k").pop()
 
 
 class InMemory:
@@ -250,27 +239,27 @@ def test_fingerprints_are_the_same() -> None:
     ]
 
 
-def test_the_dupefilter_of_a_spider(side: str, valkey_server: Server, server: Any, crawl_name: str) -> None:
+def test_the_dupefilter_of_a_spider(side: str, valkey_server: Server, redis: Any, crawl_name: str) -> None:
     made = spider(crawl_name, {"REDIS_URL": valkey_server.url, "DUPEFILTER_DEBUG": True})
     df = module(side, "dupefilter").RFPDupeFilter.from_spider(made)
     assert (df.key, df.debug) == (f"{crawl_name}:dupefilter", True)
     assert [df.request_seen(one) for one in (REQUESTS[0], REQUESTS[1], REQUESTS[2])] == [False, True, False]
-    assert server.type(df.key) == b"set"
-    assert server.scard(df.key) == 2
+    assert redis.type(df.key) == b"set"
+    assert redis.scard(df.key) == 2
     df.close("finished")
-    assert server.exists(df.key) == 0
+    assert redis.exists(df.key) == 0
 
 
-def test_dupefilters_of_old_and_new_workers_know_each_others_requests(server: Any, crawl_name: str) -> None:
-    old, new = (module(side, "dupefilter").RFPDupeFilter(server, f"{crawl_name}:dupefilter") for side in SIDES)
+def test_dupefilters_of_old_and_new_workers_know_each_others_requests(redis: Any, crawl_name: str) -> None:
+    old, new = (module(side, "dupefilter").RFPDupeFilter(redis, f"{crawl_name}:dupefilter") for side in SIDES)
     assert [old.request_seen(REQUESTS[0]), new.request_seen(REQUESTS[0])] == [False, True]
     assert [new.request_seen(REQUESTS[2]), old.request_seen(REQUESTS[2])] == [False, True]
 
 
-def test_dupefilters_send_the_same_commands(valkey_server: Server, server: Any, crawl_name: str) -> None:
+def test_dupefilters_send_the_same_commands(valkey_server: Server, redis: Any, crawl_name: str) -> None:
     said = []
     for side in SIDES:
-        df = module(side, "dupefilter").RFPDupeFilter(server, f"{crawl_name}:dupefilter")
+        df = module(side, "dupefilter").RFPDupeFilter(redis, f"{crawl_name}:dupefilter")
         said.append(commands_of(valkey_server, lambda df=df: [df.request_seen(REQUESTS[0]), df.clear()]))  # type: ignore[misc]
     assert said[0] == said[1]
     assert [command.split()[0] for command in said[0]] == ["SADD", "DEL"]
@@ -301,19 +290,19 @@ def test_filtered_requests_are_logged(side: str, debug: bool, caplog: pytest.Log
     assert len(lines) == (2 if debug else 1)
 
 
-async def test_items_go_to_the_end_of_a_list(side: str, valkey_server: Server, server: Any, crawl_name: str) -> None:
+async def test_items_go_to_the_end_of_a_list(side: str, valkey_server: Server, redis: Any, crawl_name: str) -> None:
     crawler = spider(crawl_name, {"REDIS_URL": valkey_server.url}).crawler
     pipeline = module(side, "pipelines").RedisPipeline.from_crawler(crawler)
     for number in (1, 2):
         assert pipeline._process_item({"n": number, "t": "ä"}, crawler.spider) == {"n": number, "t": "ä"}
     key = f"{crawl_name}:items"
     assert pipeline.item_key({}, crawler.spider) == key
-    assert [json.loads(data) for data in server.lrange(key, 0, -1)] == [{"n": 1, "t": "ä"}, {"n": 2, "t": "ä"}]
-    assert server.lindex(key, 0) == b'{"n": 1, "t": "\\u00e4"}'
+    assert [json.loads(data) for data in redis.lrange(key, 0, -1)] == [{"n": 1, "t": "ä"}, {"n": 2, "t": "ä"}]
+    assert redis.lindex(key, 0) == b'{"n": 1, "t": "\\u00e4"}'
 
 
 async def test_an_item_is_stored_when_its_pipeline_is_through(
-    valkey_server: Server, server: Any, crawl_name: str
+    valkey_server: Server, redis: Any, crawl_name: str
 ) -> None:
     settings = {
         "REDIS_URL": valkey_server.url,
@@ -324,7 +313,7 @@ async def test_an_item_is_stored_when_its_pipeline_is_through(
     pipeline = module(NEW, "pipelines").RedisPipeline.from_crawler(crawler)
     assert await pipeline.process_item({"n": 1}) == {"n": 1}
     assert await pipeline.process_item({"n": 2}, crawler.spider) == {"n": 2}
-    assert server.lrange(f"{crawl_name}:out", 0, -1) == [b'{"n": 1}', b'{"n": 2}']
+    assert redis.lrange(f"{crawl_name}:out", 0, -1) == [b'{"n": 1}', b'{"n": 2}']
 
 
 def test_small_parts_answer_alike(side: str) -> None:

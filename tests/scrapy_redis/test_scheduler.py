@@ -1,11 +1,10 @@
-"""The scheduler on scrapy-redis's queues and the seeds of its spiders, held to the same assertions as the original."""
+"""The scheduler on scrapy-redis's queues, held to the same assertions as the original."""
 
 from __future__ import annotations
 
 import json
 import logging
 import pickle
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,11 +14,9 @@ from scrapy.dupefilters import RFPDupeFilter
 from scrapy.exceptions import DontCloseSpider
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.test import get_crawler
-from tests.support.scrapy_redis.sides import SIDES, Sample, client, module, request, watched
+from tests.support.scrapy_redis.sides import SIDES, Sample, module, request, watched
 
-from gossamer.errors import BadTask
 from gossamer.scrapy_redis.dupefilter import RFPDupeFilter as NewFilter
-from gossamer.scrapy_redis.fleet.feed import SeedFeed
 from gossamer.scrapy_redis.fleet.scheduler import LeasingScheduler
 from gossamer.scrapy_redis.queue import Base
 from gossamer.scrapy_redis.scheduler import Scheduler
@@ -53,17 +50,6 @@ class OwnQueue(Base):
         return self._decode_request(data) if data else None
 
 
-@pytest.fixture(params=SIDES)
-def side(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def server(valkey_server: Server) -> Iterator[Any]:
-    with client(valkey_server) as made:
-        yield made
-
-
 def crawler_of(side: str, server: Server, name: str, kind: Any = Sample, **settings: Any) -> Any:
     crawler = get_crawler(
         kind,
@@ -87,7 +73,7 @@ def opened(crawler: Any, side: str) -> Any:
 
 
 def test_requests_go_in_and_come_out(
-    side: str, valkey_server: Server, server: Any, crawl_name: str, caplog: pytest.LogCaptureFixture
+    side: str, valkey_server: Server, redis: Any, crawl_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     crawler = crawler_of(side, valkey_server, crawl_name, SCHEDULER_PERSIST=True)
     scheduler = opened(crawler, side)
@@ -96,8 +82,8 @@ def test_requests_go_in_and_come_out(
     ]  # fmt: skip
     assert scheduler.enqueue_request(request("http://b", dont_filter=True))
     assert (len(scheduler), scheduler.has_pending_requests()) == (3, True)
-    assert server.zcard(f"{crawl_name}:requests") == 3
-    assert server.scard(f"{crawl_name}:dupefilter") == 2
+    assert redis.zcard(f"{crawl_name}:requests") == 3
+    assert redis.scard(f"{crawl_name}:dupefilter") == 2
     assert scheduler.next_request().url == "http://b"
     scheduler.close("finished")
     with caplog.at_level(logging.DEBUG):
@@ -111,22 +97,22 @@ def test_requests_go_in_and_come_out(
 
 @pytest.mark.parametrize("persist", [True, False])
 def test_the_queue_outlives_its_only_worker_if_asked_to(
-    side: str, persist: bool, valkey_server: Server, server: Any, crawl_name: str
+    side: str, persist: bool, valkey_server: Server, redis: Any, crawl_name: str
 ) -> None:
     scheduler = opened(crawler_of(side, valkey_server, crawl_name, SCHEDULER_PERSIST=persist), side)
     scheduler.enqueue_request(request())
     scheduler.close("finished")
-    assert server.exists(f"{crawl_name}:requests", f"{crawl_name}:dupefilter") == (2 if persist else 0)
+    assert redis.exists(f"{crawl_name}:requests", f"{crawl_name}:dupefilter") == (2 if persist else 0)
 
 
-def test_a_start_may_flush(side: str, valkey_server: Server, server: Any, crawl_name: str) -> None:
-    server.zadd(f"{crawl_name}:requests", {"x": 1})
-    server.sadd(f"{crawl_name}:dupefilter", "x")
+def test_a_start_may_flush(side: str, valkey_server: Server, redis: Any, crawl_name: str) -> None:
+    redis.zadd(f"{crawl_name}:requests", {"x": 1})
+    redis.sadd(f"{crawl_name}:dupefilter", "x")
     opened(crawler_of(side, valkey_server, crawl_name, SCHEDULER_FLUSH_ON_START=True), side)
-    assert server.exists(f"{crawl_name}:requests", f"{crawl_name}:dupefilter") == 0
+    assert redis.exists(f"{crawl_name}:requests", f"{crawl_name}:dupefilter") == 0
 
 
-def test_keys_and_serializer_are_settings(side: str, valkey_server: Server, server: Any, crawl_name: str) -> None:
+def test_keys_and_serializer_are_settings(side: str, valkey_server: Server, redis: Any, crawl_name: str) -> None:
     crawler = crawler_of(
         side,
         valkey_server,
@@ -138,7 +124,7 @@ def test_keys_and_serializer_are_settings(side: str, valkey_server: Server, serv
     )
     scheduler = opened(crawler, side)
     scheduler.enqueue_request(request())
-    assert (server.llen(f"q:{crawl_name}"), server.scard(f"d:{crawl_name}")) == (1, 1)
+    assert (redis.llen(f"q:{crawl_name}"), redis.scard(f"d:{crawl_name}")) == (1, 1)
     assert scheduler.next_request().url == "http://site/"
 
 
@@ -165,14 +151,14 @@ def test_old_and_new_workers_crawl_one_queue(valkey_server: Server, crawl_name: 
     assert {(old, new)[n % 3 == 0].next_request().url for n in range(20)} == set(urls)
 
 
-def test_a_worker_that_ends_leaves_the_queue_to_the_others(valkey_server: Server, server: Any, crawl_name: str) -> None:
+def test_a_worker_that_ends_leaves_the_queue_to_the_others(valkey_server: Server, redis: Any, crawl_name: str) -> None:
     first, second = (opened(crawler_of(NEW, valkey_server, crawl_name), NEW) for _ in range(2))
     first.enqueue_request(request())
     first.close("shutdown")
     assert second.next_request().url == "http://site/"
     assert not second.enqueue_request(request()), "what was seen stays known"
     second.close("finished")
-    assert server.keys(f"{crawl_name}:*") == []
+    assert redis.keys(f"{crawl_name}:*") == []
 
 
 def test_a_worker_that_joins_flushes_nothing_of_others(
@@ -186,14 +172,14 @@ def test_a_worker_that_joins_flushes_nothing_of_others(
 
 
 def test_a_worker_that_was_killed_is_not_waited_for(
-    valkey_server: Server, server: Any, crawl_name: str, monkeypatch: pytest.MonkeyPatch
+    valkey_server: Server, redis: Any, crawl_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(presence, "GONE_SECONDS", 0)
     opened(crawler_of(NEW, valkey_server, crawl_name), NEW)
     second = opened(crawler_of(NEW, valkey_server, crawl_name), NEW)
     second.enqueue_request(request())
     second.close("finished")
-    assert server.exists(f"{crawl_name}:requests") == 0
+    assert redis.exists(f"{crawl_name}:requests") == 0
 
 
 @pytest.mark.parametrize("kind", ["FifoQueue", "LifoQueue"])
@@ -210,7 +196,7 @@ def test_waiting_for_requests_does_not_block(kind: str, valkey_server: Server, c
     scheduler._on_idle()
 
 
-def test_the_dupefilter_need_not_be_named(valkey_server: Server, server: Any, crawl_name: str) -> None:
+def test_the_dupefilter_need_not_be_named(valkey_server: Server, redis: Any, crawl_name: str) -> None:
     sides = [(NEW, False)] if hasattr(RFPDupeFilter, "from_settings") else [(OLD, True), (NEW, False)]
     for side, fails in sides:
         crawler = get_crawler(
@@ -224,7 +210,7 @@ def test_the_dupefilter_need_not_be_named(valkey_server: Server, server: Any, cr
                 opened(crawler, side)
         else:
             opened(crawler, side).enqueue_request(request())
-    assert server.scard(f"{crawl_name}:dupefilter") == 1
+    assert redis.scard(f"{crawl_name}:dupefilter") == 1
 
 
 def test_a_dupefilter_of_scrapys_own_may_be_named(valkey_server: Server, crawl_name: str) -> None:
@@ -236,7 +222,7 @@ def test_a_dupefilter_of_scrapys_own_may_be_named(valkey_server: Server, crawl_n
 
 @pytest.mark.parametrize("kind", ["PriorityQueue", "FifoQueue", "LifoQueue"])
 def test_what_cannot_be_read_stays_where_it_is_and_is_said_once(
-    kind: str, valkey_server: Server, server: Any, crawl_name: str, caplog: pytest.LogCaptureFixture
+    kind: str, valkey_server: Server, redis: Any, crawl_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     key = f"{crawl_name}:requests"
     crawler = crawler_of(
@@ -247,10 +233,10 @@ def test_what_cannot_be_read_stays_where_it_is_and_is_said_once(
     for number in range(3):
         scheduler.enqueue_request(request(f"http://site/good/{number}"))
         for data in strange[number * 10 : number * 10 + 20]:
-            server.zadd(key, {data: -5}) if kind == "PriorityQueue" else server.lpush(key, data)
+            redis.zadd(key, {data: -5}) if kind == "PriorityQueue" else redis.lpush(key, data)
 
     def held() -> list[bytes]:
-        every = server.zrange(key, 0, -1) if kind == "PriorityQueue" else server.lrange(key, 0, -1)
+        every = redis.zrange(key, 0, -1) if kind == "PriorityQueue" else redis.lrange(key, 0, -1)
         return [data for data in every if data in strange]
 
     before = held()
@@ -272,22 +258,22 @@ def test_what_cannot_be_read_stays_where_it_is_and_is_said_once(
 
 
 def test_a_worker_waits_behind_very_many_that_it_cannot_read(
-    valkey_server: Server, server: Any, crawl_name: str
+    valkey_server: Server, redis: Any, crawl_name: str
 ) -> None:
     key = f"{crawl_name}:requests"
     scheduler = opened(crawler_of(NEW, valkey_server, crawl_name), NEW)
     scheduler.enqueue_request(request("http://site/good"))
-    server.zadd(key, {f"garbage {number}": -5 for number in range(queue_reader.MOST + 1)})
+    redis.zadd(key, {f"garbage {number}": -5 for number in range(queue_reader.MOST + 1)})
     assert scheduler.next_request() is None
     assert scheduler.has_pending_requests()
-    server.zremrangebyrank(key, 0, 1)
+    redis.zremrangebyrank(key, 0, 1)
     assert scheduler.next_request().url == "http://site/good"
     assert len(scheduler) == queue_reader.MOST - 1
 
 
-def test_several_workers_take_each_request_once(valkey_server: Server, server: Any, crawl_name: str) -> None:
+def test_several_workers_take_each_request_once(valkey_server: Server, redis: Any, crawl_name: str) -> None:
     schedulers = [opened(crawler_of(NEW, valkey_server, crawl_name), NEW) for _ in range(2)]
-    server.zadd(f"{crawl_name}:requests", {"garbage": -5})
+    redis.zadd(f"{crawl_name}:requests", {"garbage": -5})
     for number in range(60):
         schedulers[0].enqueue_request(request(f"http://site/{number}"))
 
@@ -300,30 +286,30 @@ def test_several_workers_take_each_request_once(valkey_server: Server, server: A
 
 
 def test_what_cannot_be_stored_is_kept_with_its_path_and_is_not_seen(
-    valkey_server: Server, server: Any, crawl_name: str, caplog: pytest.LogCaptureFixture
+    valkey_server: Server, redis: Any, crawl_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     crawler = crawler_of(NEW, valkey_server, crawl_name)
     scheduler = opened(crawler, NEW)
     assert not scheduler.enqueue_request(request(meta={"x": [0, {"y": object()}]}))
     assert not scheduler.enqueue_request(request("http://site/2", callback=print))
     assert crawler.stats.get_value("scheduler/unserializable") == 2
-    kept = [json.loads(data) for data in server.lrange(f"{crawl_name}:requests:unserializable", 0, -1)]
+    kept = [json.loads(data) for data in redis.lrange(f"{crawl_name}:requests:unserializable", 0, -1)]
     assert [each["url"] for each in kept] == ["http://site/2", "http://site/"]
     assert kept[1]["error"].startswith("meta['x'][1]['y']: builtins.object is not plain data.")
     assert kept[1]["error"] in caplog.text
-    assert server.scard(f"{crawl_name}:dupefilter") == 0
+    assert redis.scard(f"{crawl_name}:dupefilter") == 0
     assert scheduler.enqueue_request(request())
 
 
 def test_what_a_queue_of_ones_own_cannot_read_is_kept(
-    valkey_server: Server, server: Any, crawl_name: str, caplog: pytest.LogCaptureFixture
+    valkey_server: Server, redis: Any, crawl_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     own = f"{__name__}.OwnQueue"
     scheduler = opened(crawler_of(NEW, valkey_server, crawl_name, SCHEDULER_QUEUE_CLASS=own), NEW)
     scheduler.enqueue_request(request("http://site/good"))
-    server.rpush(f"{crawl_name}:requests", b"garbage")
+    redis.rpush(f"{crawl_name}:requests", b"garbage")
     assert scheduler.next_request().url == "http://site/good"
-    assert server.lrange(f"{crawl_name}:requests:unreadable", 0, -1) == [b"garbage"]
+    assert redis.lrange(f"{crawl_name}:requests:unreadable", 0, -1) == [b"garbage"]
 
 
 class OwnScheduler(Scheduler):
@@ -402,29 +388,29 @@ def test_else_it_is_on_the_queue_of_scrapy_redis_and_says_why(
 
 
 def test_a_class_of_the_projects_own_is_used_as_it_is(
-    valkey_server: Server, server: Any, crawl_name: str, caplog: pytest.LogCaptureFixture
+    valkey_server: Server, redis: Any, crawl_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     crawler = crawler_of(NEW, valkey_server, crawl_name, SCHEDULER_QUEUE_CLASS="")
     made = OwnScheduler.from_crawler(crawler)
     assert type(made) is OwnScheduler
     assert f"{HERE}.OwnScheduler is the project's own class with close of its own" in caplog.text
     caplog.clear()
-    OwnScheduler(server, False).open(crawler.spider)
+    OwnScheduler(redis, False).open(crawler.spider)
     assert caplog.text.count("OwnScheduler is the project's own class") == 1, "however it is made"
     assert type(Scheduler.from_settings(crawler.settings)) is Scheduler
 
 
-def test_a_scheduler_is_made_by_hand_for_a_spider_without_a_crawler(side: str, server: Any, crawl_name: str) -> None:
+def test_a_scheduler_is_made_by_hand_for_a_spider_without_a_crawler(side: str, redis: Any, crawl_name: str) -> None:
     """As scripts and tests of projects do; a dupefilter has to be given there."""
     kind, filters = module(side, "scheduler").Scheduler, module(side, "dupefilter").RFPDupeFilter
     key = f"{crawl_name}:seen"
     made = kind(
-        server,
+        redis,
         True,
         False,
         "%(spider)s:q",
         f"{side}.queue.FifoQueue",
-        filters(server, key),
+        filters(redis, key),
         "%(spider)s:d",
         "",
         0,
@@ -432,260 +418,21 @@ def test_a_scheduler_is_made_by_hand_for_a_spider_without_a_crawler(side: str, s
     )
     made.open(Sample(name=crawl_name))
     assert [made.enqueue_request(request()), made.enqueue_request(request())] == [True, False]
-    assert (server.llen(f"{crawl_name}:q"), server.scard(key), len(made)) == (1, 1, 1)
+    assert (redis.llen(f"{crawl_name}:q"), redis.scard(key), len(made)) == (1, 1, 1)
     assert made.next_request().url == "http://site/"
     made.close("finished")
-    assert server.exists(key), "persist"
+    assert redis.exists(key), "persist"
 
 
-def test_without_a_dupefilter_such_a_scheduler_makes_the_usual_one(server: Any, crawl_name: str) -> None:
-    made = Scheduler(server, dupefilter_key="%(spider)s:seen")
+def test_without_a_dupefilter_such_a_scheduler_makes_the_usual_one(redis: Any, crawl_name: str) -> None:
+    made = Scheduler(redis, dupefilter_key="%(spider)s:seen")
     made.open(Sample(name=crawl_name))
     made.enqueue_request(request())
-    assert server.scard(f"{crawl_name}:seen") == 1
+    assert redis.scard(f"{crawl_name}:seen") == 1
     made.flush()
-    assert not server.keys(f"{crawl_name}:*")
+    assert not redis.keys(f"{crawl_name}:*")
     with pytest.raises(TypeError, match="idle_before_close"):
-        Scheduler(server, idle_before_close=-1)
-
-
-# Seeds.
-
-
-def fed(side: str, server: Server, name: str, kind: str = "RedisSpider", given: Any = None, **settings: Any) -> Any:
-    base = getattr(module(side, "spiders"), kind)
-    made: Any = type("Fed", (base,), {"name": "fed", **(given or {})})
-    crawler = get_crawler(made, {"REDIS_URL": server.url, "REDIS_PARAMS": {"protocol": 2}, **settings})
-    crawler.stats = MemoryStatsCollector(crawler)
-    spider = made.from_crawler(crawler, name=name)
-    crawler.spider = spider
-    return spider
-
-
-KINDS: dict[str, dict[str, Any]] = {
-    "list": {},
-    "set": {"REDIS_START_URLS_AS_SET": True},
-    "zset": {"REDIS_START_URLS_AS_ZSET": True},
-}
-
-
-def push(server: Any, kind: str, key: str, seeds: list[str]) -> None:
-    if kind == "list":
-        server.rpush(key, *seeds)
-    elif kind == "set":
-        server.sadd(key, *seeds)
-    else:
-        server.zadd(key, {seed: -number for number, seed in enumerate(seeds)})
-
-
-@pytest.mark.parametrize("spider_kind", ["RedisSpider", "RedisCrawlSpider"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_seeds_are_taken_in_batches(
-    side: str, kind: str, spider_kind: str, valkey_server: Server, server: Any, crawl_name: str
-) -> None:
-    spider = fed(side, valkey_server, crawl_name, spider_kind, {"redis_batch_size": "2"}, **KINDS[kind])
-    urls = [f"http://site/{n}" for n in range(3)]
-    push(server, kind, f"{crawl_name}:start_urls", urls)
-    assert (spider.redis_key, spider.redis_batch_size, spider.redis_encoding) == (
-        f"{crawl_name}:start_urls",
-        2,
-        "utf-8",
-    )
-    assert spider.count_size(spider.redis_key) == 3
-    first, second, third = (list(spider.next_requests()) for _ in range(3))
-    assert ([len(first), len(second), len(third)]) == [2, 1, 0]
-    found = [one.url for one in (*first, *second)]
-    assert sorted(found) == urls if kind == "set" else found == urls
-    assert all(one.dont_filter for one in first)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_seeds_are_taken_with_the_same_commands(kind: str, valkey_server: Server, server: Any, crawl_name: str) -> None:
-    said = []
-    for side in SIDES:
-        spider = fed(side, valkey_server, crawl_name, **KINDS[kind])
-        push(server, kind, spider.redis_key, ["http://site/"])
-        with watched(valkey_server) as since:
-            spider.count_size(spider.redis_key)
-            list(spider.next_requests())
-            said.append(since())
-    assert said[0] == said[1]
-    assert [command.split()[0] for command in said[0]] == {
-        "list": ["LLEN", "MULTI", "LRANGE", "LTRIM", "EXEC"],
-        "set": ["SCARD", "SPOP"],
-        "zset": ["ZCARD", "MULTI", "ZREVRANGE", "ZREMRANGEBYRANK", "EXEC"],
-    }[kind]
-
-
-SEEDS = [
-    b"http://site/plain",
-    b'{"url": "http://site/json"}',
-    b'{"url": "http://site/get", "q": "a b", "l": ["1", "2"]}',
-    b'{"url": "http://site/post", "method": "post", "meta": {"job": {"id": 1}}, "q": "\\u00e4"}',
-]
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_requests_of_seeds_are_the_same(seed: bytes, valkey_server: Server, crawl_name: str) -> None:
-    old, new = (fed(side, valkey_server, crawl_name).make_request_from_data(seed) for side in SIDES)
-    assert new.to_dict() == old.to_dict()
-    assert type(new) is type(old)
-
-
-def test_a_seed_without_url_makes_no_request(side: str, valkey_server: Server, crawl_name: str) -> None:
-    assert fed(side, valkey_server, crawl_name).make_request_from_data(b'{"a": 1}') == []
-
-
-BAD = [
-    b"no url",
-    b"[1]",
-    b"7",
-    b"null",
-    b'{"url": 5}',
-    b'{"url": "http://a", "method": 7}',
-    b"\xff",
-]
-
-
-@pytest.mark.parametrize("bad", BAD)
-def test_a_bad_seed_holds_up_no_other(
-    bad: bytes, valkey_server: Server, server: Any, crawl_name: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    spider = fed(NEW, valkey_server, crawl_name)
-    server.rpush(spider.redis_key, "http://site/1", bad, "http://site/2")
-    assert [one.url for one in spider.next_requests()] == ["http://site/1", "http://site/2"]
-    assert spider.crawler.stats.get_value("gossamer/tasks_bad") == 1
-    assert "cannot be used" in caplog.text
-    with pytest.raises((BadTask, UnicodeDecodeError)):
-        spider.make_requests(bad)
-
-
-def test_a_leased_seed_without_url_becomes_a_dead_letter(valkey_server: Server, crawl_name: str) -> None:
-    with pytest.raises(BadTask, match="no url"):
-        fed(NEW, valkey_server, crawl_name).make_requests(b'{"a": 1}')
-    own = {"make_request_from_data": lambda self, data: None}
-    assert fed(NEW, valkey_server, crawl_name, given=own).make_requests(b"skip me") == []
-
-
-def test_numbers_in_a_form_are_sent_as_text(valkey_server: Server, crawl_name: str) -> None:
-    made = fed(NEW, valkey_server, crawl_name).make_request_from_data(
-        b'{"url": "http://site/", "page": 2, "m": [1, 2.5]}'
-    )
-    assert made.url == "http://site/?page=2&m=1&m=2.5"
-
-
-def test_arguments_and_settings_of_a_spider(side: str, valkey_server: Server, crawl_name: str) -> None:
-    spider = fed(
-        side,
-        valkey_server,
-        crawl_name,
-        MAX_IDLE_TIME_BEFORE_CLOSE="7",
-        REDIS_START_URLS_KEY="seeds:%(name)s",
-        CONCURRENT_REQUESTS=3,
-        REDIS_ENCODING="latin-1",
-    )
-    assert (spider.redis_key, spider.redis_batch_size, spider.max_idle_time) == (f"seeds:{crawl_name}", 3, 7)
-    assert spider.make_request_from_data(b'{"url": "http://site/\xe4"}').url == "http://site/%C3%A4"
-    given = {"max_idle_time": "9", "redis_encoding": "utf-8", "redis_key": "mine"}
-    other = fed(side, valkey_server, crawl_name, given=given)
-    assert (other.redis_key, other.max_idle_time) == ("mine", 9)
-    assert fed(side, valkey_server, crawl_name).max_idle_time == 0
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"redis_key": " "}, "redis_key"),
-        ({"redis_key": ""}, "redis_key"),
-        ({"redis_batch_size": "x"}, "redis_batch_size"),
-        ({"max_idle_time": "x"}, "max_idle_time"),
-    ],
-)
-def test_values_that_cannot_be_used_are_named(
-    side: str, given: dict[str, str], message: str, valkey_server: Server, crawl_name: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        fed(side, valkey_server, crawl_name, given=given)
-
-
-def test_a_list_of_keys_must_not_be_empty(valkey_server: Server, crawl_name: str) -> None:
-    for given in ([], [""], ["a", " "]):
-        with pytest.raises(ValueError, match="redis_key must not be empty"):
-            fed(NEW, valkey_server, crawl_name, given={"redis_key": given})
-
-
-def test_the_client_comes_from_the_connection_module(
-    side: str, valkey_server: Server, crawl_name: str, monkeypatch: pytest.MonkeyPatch, server: Any
-) -> None:
-    monkeypatch.setattr(module(side, "connection"), "from_settings", lambda settings: server)
-    assert fed(side, valkey_server, crawl_name).server is server
-
-
-class Engine:
-    def __init__(self) -> None:
-        self.crawled: list[Request] = []
-        self._slot = None
-
-    def crawl(self, request: Request) -> None:
-        self.crawled.append(request)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_an_idle_spider_hands_seeds_to_the_engine(
-    side: str, valkey_server: Server, server: Any, crawl_name: str
-) -> None:
-    spider = fed(side, valkey_server, crawl_name)
-    spider.crawler.engine = Engine()
-    server.rpush(spider.redis_key, json.dumps({"url": "http://site/1"}), "http://site/2")
-    with pytest.raises(DontCloseSpider):
-        spider.spider_idle()
-    assert [one.url for one in spider.crawler.engine.crawled] == ["http://site/1", "http://site/2"]
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_idle_time_counts_from_the_last_activity(valkey_server: Server, crawl_name: str) -> None:
-    spider = fed(NEW, valkey_server, crawl_name, MAX_IDLE_TIME_BEFORE_CLOSE=5)
-    spider.crawler.engine = Engine()
-    spider._feed._active_at -= 6
-    spider.spider_idle()
-    spider._feed._active()
-    with pytest.raises(DontCloseSpider):
-        spider.spider_idle()
-
-
-def test_of_several_keys_the_first_with_seeds_is_served(valkey_server: Server, server: Any, crawl_name: str) -> None:
-    high, low = f"{crawl_name}:high", f"{crawl_name}:low"
-    spider = fed(NEW, valkey_server, crawl_name, given={"redis_key": [high, low, high], "redis_batch_size": 1})
-    assert spider.tasks == (high, low)
-    server.rpush(low, "http://site/1", "http://site/2", "http://site/4")
-    taken = [next(spider.next_requests()).url]
-    server.rpush(high, "http://site/3")
-    taken += [next(spider.next_requests()).url, next(spider.next_requests()).url]
-    assert taken == ["http://site/1", "http://site/2", "http://site/4"], "the present key is emptied first"
-    assert next(spider.next_requests()).url == "http://site/3"
-
-
-def test_a_better_key_is_looked_for_after_the_interval(valkey_server: Server, server: Any, crawl_name: str) -> None:
-    high, low = f"{crawl_name}:high", f"{crawl_name}:low"
-    spider = fed(
-        NEW,
-        valkey_server,
-        crawl_name,
-        given={"redis_key": [high, low], "redis_batch_size": 1},
-        REDIS_KEY_CHECK_INTERVAL=5,
-    )
-    server.rpush(low, "http://site/1", "http://site/2")
-    assert next(spider.next_requests()).url == "http://site/1"
-    server.rpush(high, "http://site/3")
-    feed: SeedFeed = spider._feed
-    feed._looked_at -= 5
-    assert next(spider.next_requests()).url == "http://site/3"
-
-
-@pytest.mark.parametrize("way", ["next_requests", "schedule_next_requests", "pop_list_queue"])
-def test_a_spider_that_takes_seeds_its_own_way_is_left_to_it(way: str, valkey_server: Server, crawl_name: str) -> None:
-    assert fed(NEW, valkey_server, crawl_name, given={way: lambda self, *_: iter(())}).tasks == ()
-    assert fed(NEW, valkey_server, crawl_name).tasks == (f"{crawl_name}:start_urls",)
+        Scheduler(redis, idle_before_close=-1)
 
 
 def test_every_public_name_of_scheduler_and_spiders_is_there() -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from scrapy.extensions.logstats import LogStats
 from scrapy.extensions.periodic_log import PeriodicLog
-from tests.support.scrapy_redis.sides import SIDES, client, module, spider, watched
+from tests.support.scrapy_redis.sides import SIDES, module, spider, watched
 
 from gossamer.scrapy_redis import stats as our_stats
 from gossamer.scrapy_redis.shared.counters import StatChange, StatChanges, merged, read
@@ -22,12 +21,6 @@ from gossamer.testing.servers import Server
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*retry_on_timeout", "ignore:.*hmset", "ignore:Passing a 'spider' argument"
 )
-
-
-@pytest.fixture
-def server(valkey_server: Server) -> Iterator[Any]:
-    with client(valkey_server) as made:
-        yield made
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +46,7 @@ def flushed(made: Any) -> None:
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_counting_leaves_the_same_hash(side: str, valkey_server: Server, server: Any, crawl_name: str) -> None:
+def test_counting_leaves_the_same_hash(side: str, valkey_server: Server, redis: Any, crawl_name: str) -> None:
     made = collector(valkey_server, crawl_name, side, SCHEDULER_PERSIST=True)
     made.inc_value("pages")
     made.inc_value("pages", 4)
@@ -66,7 +59,7 @@ def test_counting_leaves_the_same_hash(side: str, valkey_server: Server, server:
     made.set_value("start_time", datetime(2026, 1, 2, 3, 4, 5, 500_000, tzinfo=UTC))
     made.set_stats({"more": 1})
     flushed(made)
-    assert server.hgetall(f"{crawl_name}:stats") == {
+    assert redis.hgetall(f"{crawl_name}:stats") == {
         b"pages": b"5", b"from": b"11", b"text": b"7", b"depth": b"3", b"low": b"1", b"more": b"1",
         b"start_time": b"1767323045.5",
     }  # fmt: skip
@@ -76,22 +69,22 @@ def test_counting_leaves_the_same_hash(side: str, valkey_server: Server, server:
         "low": 1,
     }
     made.clear_stats()
-    assert server.exists(f"{crawl_name}:stats") == 0
+    assert redis.exists(f"{crawl_name}:stats") == 0
     assert made.get_stats() == {}
 
 
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("persist", [True, False])
 def test_the_hash_outlives_the_crawl_if_asked_to(
-    side: str, persist: bool, valkey_server: Server, server: Any, crawl_name: str
+    side: str, persist: bool, valkey_server: Server, redis: Any, crawl_name: str
 ) -> None:
     made = collector(valkey_server, crawl_name, side, SCHEDULER_PERSIST=persist, STATS_KEY="of:%(spider)s")
     made.inc_value("pages", 2)
     closed(made)
-    assert server.hgetall(f"of:{crawl_name}") == ({b"pages": b"2"} if persist else {})
+    assert redis.hgetall(f"of:{crawl_name}") == ({b"pages": b"2"} if persist else {})
 
 
-def test_workers_of_both_kinds_add_up(valkey_server: Server, server: Any, crawl_name: str) -> None:
+def test_workers_of_both_kinds_add_up(valkey_server: Server, redis: Any, crawl_name: str) -> None:
     old, new, third = (collector(valkey_server, crawl_name, side) for side in (*SIDES, SIDES[1]))
     for number in range(20):
         old.inc_value("pages")
@@ -101,7 +94,7 @@ def test_workers_of_both_kinds_add_up(valkey_server: Server, server: Any, crawl_
             flushed(new)
     flushed(new)
     flushed(third)
-    assert server.hgetall(f"{crawl_name}:stats") == {b"pages": b"60", b"bytes": b"47.5"}
+    assert redis.hgetall(f"{crawl_name}:stats") == {b"pages": b"60", b"bytes": b"47.5"}
     assert (third.get_value("pages"), third.get_value("bytes")) == (60, 47.5)
 
 
@@ -130,17 +123,17 @@ def test_what_was_counted_is_read_before_it_is_sent(valkey_server: Server, crawl
 
 
 def test_counts_are_sent_by_themselves(
-    valkey_server: Server, server: Any, crawl_name: str, monkeypatch: pytest.MonkeyPatch
+    valkey_server: Server, redis: Any, crawl_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(our_stats, "SEND_SECONDS", 0.01)
     made = collector(valkey_server, crawl_name)
     made.inc_value("pages", 3)
-    wait_until(lambda: server.hget(f"{crawl_name}:stats", "pages") == b"3", "the counts to arrive")
+    wait_until(lambda: redis.hget(f"{crawl_name}:stats", "pages") == b"3", "the counts to arrive")
     closed(made)
 
 
 def test_an_answer_that_is_lost_counts_nothing_twice(
-    fault_proxy: FaultProxy, valkey_server: Server, server: Any, crawl_name: str
+    fault_proxy: FaultProxy, valkey_server: Server, redis: Any, crawl_name: str
 ) -> None:
     made = collector(valkey_server, crawl_name, url=fault_proxy.url, REDIS_PARAMS={"socket_timeout": 5})
     made.inc_value("pages", 3)
@@ -151,7 +144,7 @@ def test_an_answer_that_is_lost_counts_nothing_twice(
     made.inc_value("pages", 5)
     wait_until(made.flush, "the server to be reached again")
     flushed(made)
-    assert server.hget(f"{crawl_name}:stats", "pages") == b"12"
+    assert redis.hget(f"{crawl_name}:stats", "pages") == b"12"
     assert made.get_value("pages") == 12
 
 
@@ -169,16 +162,16 @@ def test_counts_wait_for_a_server_that_is_away(crawl_name: str) -> None:
         assert mine.call("HGET", f"{crawl_name}:stats", "pages") == "2"
 
 
-def test_only_the_last_worker_clears_up(valkey_server: Server, server: Any, crawl_name: str) -> None:
+def test_only_the_last_worker_clears_up(valkey_server: Server, redis: Any, crawl_name: str) -> None:
     first, second = collector(valkey_server, crawl_name), collector(valkey_server, crawl_name)
     for made in (first, second):
         made.inc_value("pages")
         flushed(made)
     closed(first)
-    assert server.hget(f"{crawl_name}:stats", "pages") == b"2"
+    assert redis.hget(f"{crawl_name}:stats", "pages") == b"2"
     second.inc_value("pages")
     closed(second)
-    assert server.exists(f"{crawl_name}:stats") == 0
+    assert redis.exists(f"{crawl_name}:stats") == 0
     assert second.get_stats() == {"pages": 3}, "the last figures stay readable in the process"
 
 

@@ -36,19 +36,13 @@ from gossamer.scrapy_redis.transfer.requests import StoredRequestReader
 from gossamer.scrapy_redis.transfer.transfer import Transfer
 from gossamer.settings import load
 from gossamer.testing.contract import Crawl
-from gossamer.testing.contract.guarantees.rollback import Picture, another_process, go_back, picture
+from gossamer.testing.contract.earlier_state import Picture, another_process, go_back, picture
 from gossamer.testing.servers import Cluster, Server
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*retry_on_timeout")
 
 GROUP = "shop"
 MAIN = f"{GROUP}.main"
-
-
-@pytest.fixture
-def server(valkey_server: Server) -> Iterator[Any]:
-    with client(valkey_server) as made:
-        yield made
 
 
 @pytest.fixture
@@ -108,33 +102,33 @@ def unlimited(frontier: ValkeyFrontier) -> None:
 @pytest.mark.parametrize("kind", ["PriorityQueue", "FifoQueue", "LifoQueue"])
 @pytest.mark.parametrize("side", SIDES)
 def test_requests_arrive_as_they_were_queued(
-    kind: str, side: str, server: Any, frontier: ValkeyFrontier, keys: ProjectKeys
+    kind: str, side: str, redis: Any, frontier: ValkeyFrontier, keys: ProjectKeys
 ) -> None:
     unlimited(frontier)
-    sent = filled(server, keys, 40, kind, side)
-    assert moved(server, frontier, keys) == {"requests": 40, "seen": 80, "foreign": 0}
+    sent = filled(redis, keys, 40, kind, side)
+    assert moved(redis, frontier, keys) == {"requests": 40, "seen": 80, "foreign": 0}
     found = leased(frontier)
     assert Counter(
         (one["url"], one["priority"], one["callback"], one["meta"]["n"], one["dont_filter"]) for one in found
     ) == Counter((one.url, one.priority, "parse_it", one.meta["n"], False) for one in sent)
     assert [one["priority"] for one in found] == sorted((one["priority"] for one in found), reverse=True)
-    assert server.keys(f"*{keys.queue.partition(':')[0]}:*") == []
+    assert redis.keys(f"*{keys.queue.partition(':')[0]}:*") == []
 
 
-def test_order_inside_a_priority_is_kept(server: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
+def test_order_inside_a_priority_is_kept(redis: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
     unlimited(frontier)
-    queue = module(SIDES[0], "queue").FifoQueue(server, spider("x"), keys.queue)
+    queue = module(SIDES[0], "queue").FifoQueue(redis, spider("x"), keys.queue)
     for n in range(600):
         queue.push(request(f"http://site/{n}"))
-    moved(server, frontier, keys)
+    moved(redis, frontier, keys)
     assert [one["url"] for one in leased(frontier)] == [f"http://site/{n}" for n in range(600)]
 
 
 def test_what_was_seen_stays_seen_by_scrapy_rediss_own_digests(
-    server: Any, frontier: ValkeyFrontier, keys: ProjectKeys
+    redis: Any, frontier: ValkeyFrontier, keys: ProjectKeys
 ) -> None:
-    sent = filled(server, keys, 5)
-    moved(server, frontier, keys)
+    sent = filled(redis, keys, 5)
+    moved(redis, frontier, keys)
     number = number_by(DigestFingerprinter())
     old = [*sent, *(request(f"http://site/done/{n}") for n in range(5))]
     assert frontier.seen(MAIN, [number(one) for one in old]) == [True] * 10
@@ -155,67 +149,67 @@ def filled_by_old(server: Any, keys: ProjectKeys) -> list[Request]:
 
 
 def test_fingerprints_of_older_versions_are_recognised_and_refused_with_the_ways_out(
-    server: Any, frontier: ValkeyFrontier, keys: ProjectKeys
+    redis: Any, frontier: ValkeyFrontier, keys: ProjectKeys
 ) -> None:
-    filled_by_old(server, keys)
+    filled_by_old(redis, keys)
     with pytest.raises(
         InvalidRequest, match=r"0 by .* and 5 by those of 0\.7\.3.*--fingerprints old.*--fingerprints none"
     ):
-        moved(server, frontier, keys)
-    assert (server.zcard(keys.queue), server.scard(keys.dupefilter)) == (5, 10)
+        moved(redis, frontier, keys)
+    assert (redis.zcard(keys.queue), redis.scard(keys.dupefilter)) == (5, 10)
 
 
 def test_a_project_goes_on_with_the_fingerprints_of_older_versions(
-    server: Any, frontier: ValkeyFrontier, keys: ProjectKeys
+    redis: Any, frontier: ValkeyFrontier, keys: ProjectKeys
 ) -> None:
-    seen = filled_by_old(server, keys)
-    assert moved(server, frontier, keys, digests=DigestKind.OLD)["seen"] == 10
-    df = OldRFPDupeFilter(server, "unused")
+    seen = filled_by_old(redis, keys)
+    assert moved(redis, frontier, keys, digests=DigestKind.OLD)["seen"] == 10
+    df = OldRFPDupeFilter(redis, "unused")
     known = [number_of_custom(bytes.fromhex(df.request_fingerprint(one))) for one in seen]
     assert frontier.seen(MAIN, known) == [True] * 10
 
 
 def test_a_dupefilter_may_be_left_and_what_is_queued_is_known_all_the_same(
-    server: Any, frontier: ValkeyFrontier, keys: ProjectKeys
+    redis: Any, frontier: ValkeyFrontier, keys: ProjectKeys
 ) -> None:
-    seen = filled_by_old(server, keys)
-    assert moved(server, frontier, keys, digests=DigestKind.NONE) == {"requests": 5}
+    seen = filled_by_old(redis, keys)
+    assert moved(redis, frontier, keys, digests=DigestKind.NONE) == {"requests": 5}
     number = number_by(DigestFingerprinter())
     assert frontier.seen(MAIN, [number(one) for one in seen]) == [True] * 5 + [False] * 5
-    assert server.scard(keys.dupefilter) == 10
+    assert redis.scard(keys.dupefilter) == 10
 
 
 def test_fingerprints_of_the_projects_own_come_along_when_it_says_so(
-    server: Any, frontier: ValkeyFrontier, keys: ProjectKeys
+    redis: Any, frontier: ValkeyFrontier, keys: ProjectKeys
 ) -> None:
-    filled(server, keys, 3)
-    server.delete(keys.dupefilter)
-    server.sadd(keys.dupefilter, "/a", "/b", "ab12")
+    filled(redis, keys, 3)
+    redis.delete(keys.dupefilter)
+    redis.sadd(keys.dupefilter, "/a", "/b", "ab12")
     with pytest.raises(InvalidRequest, match="--fingerprints own"):
-        moved(server, frontier, keys)
-    done = moved(server, frontier, keys, digests=DigestKind.OWN)
+        moved(redis, frontier, keys)
+    done = moved(redis, frontier, keys, digests=DigestKind.OWN)
     assert (done["seen"], done["foreign"]) == (3, 0)
     assert frontier.seen(MAIN, [number_of_custom(one) for one in (b"/a", b"/b", b"\xab\x12")]) == [True] * 3
 
 
-def test_what_nothing_queued_can_tell_has_to_be_said(server: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
-    [first, *_] = filled(server, keys, 3)
-    server.sadd(keys.dupefilter, "not a digest")
-    server.delete(keys.queue)
+def test_what_nothing_queued_can_tell_has_to_be_said(redis: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
+    [first, *_] = filled(redis, keys, 3)
+    redis.sadd(keys.dupefilter, "not a digest")
+    redis.delete(keys.queue)
     with pytest.raises(InvalidRequest, match="Nothing that is queued tells"):
-        moved(server, frontier, keys)
-    done = moved(server, frontier, keys, digests=DigestKind.NEW)
+        moved(redis, frontier, keys)
+    done = moved(redis, frontier, keys, digests=DigestKind.NEW)
     assert (done["seen"], done["foreign"]) == (6, 1)
     assert frontier.seen(MAIN, [number_by(DigestFingerprinter())(first)]) == [True]
-    assert server.smembers(keys.dupefilter) == {b"not a digest"}, "what was not moved is where it was"
+    assert redis.smembers(keys.dupefilter) == {b"not a digest"}, "what was not moved is where it was"
 
 
-def test_last_in_first_out_stays_so(server: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
+def test_last_in_first_out_stays_so(redis: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
     unlimited(frontier)
-    queue = module(SIDES[0], "queue").LifoQueue(server, spider("x"), keys.queue)
+    queue = module(SIDES[0], "queue").LifoQueue(redis, spider("x"), keys.queue)
     for n in range(600):
         queue.push(request(f"http://site/{n}"))
-    moved(server, frontier, keys, order=Order.LIFO)
+    moved(redis, frontier, keys, order=Order.LIFO)
     assert [one["url"] for one in leased(frontier)] == [f"http://site/{n}" for n in reversed(range(600))]
 
 
@@ -225,9 +219,9 @@ def test_requests_of_older_versions_of_scrapy_are_read() -> None:
     assert (fields["encoding"], fields["body"], "_encoding" in fields) == ("latin-1", b"\xe4", False)
 
 
-def test_the_memory_may_be_one_of_the_round(server: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
-    [first, *_] = filled(server, keys, 3)
-    moved(server, frontier, keys, scope=SeenScope.ROUND)
+def test_the_memory_may_be_one_of_the_round(redis: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
+    [first, *_] = filled(redis, keys, 3)
+    moved(redis, frontier, keys, scope=SeenScope.ROUND)
     number = number_by(DigestFingerprinter())(first)
     assert frontier.seen(MAIN, [number]) == [True]
     frontier.new_round(GROUP, 1)
@@ -245,7 +239,7 @@ def test_a_move_that_broke_off_is_begun_again(
     broken: str,
     nth: int,
     after: bool,
-    server: Any,
+    redis: Any,
     frontier: ValkeyFrontier,
     keys: ProjectKeys,
     monkeypatch: pytest.MonkeyPatch,
@@ -253,8 +247,8 @@ def test_a_move_that_broke_off_is_begun_again(
     """At each of the commands that change something, before or after it was done."""
     unlimited(frontier)
     monkeypatch.setattr(transfer, "BATCH", 10)
-    sent = filled(server, keys, 25, kind)
-    where = frontier if broken == "add" else server
+    sent = filled(redis, keys, 25, kind)
+    where = frontier if broken == "add" else redis
     calls, original = 0, getattr(where, broken)
 
     def break_off(*args: Any, **named: Any) -> Any:
@@ -268,12 +262,12 @@ def test_a_move_that_broke_off_is_begun_again(
 
     monkeypatch.setattr(where, broken, break_off)
     with pytest.raises(ConnectionResetError):
-        moved(server, frontier, keys)
-    server.delete(f"{aside(keys.queue)}:lock")
-    moved(server, frontier, keys)
+        moved(redis, frontier, keys)
+    redis.delete(f"{aside(keys.queue)}:lock")
+    moved(redis, frontier, keys)
     assert Counter(one["url"] for one in leased(frontier)) == Counter(one.url for one in sent)
     assert frontier.seen(MAIN, [number_by(DigestFingerprinter())(one) for one in sent]) == [True] * 25
-    assert server.keys(f"*{keys.queue.partition(':')[0]}:*") == []
+    assert redis.keys(f"*{keys.queue.partition(':')[0]}:*") == []
 
 
 def test_nothing_is_removed_before_it_is_known_to_stand(
@@ -315,41 +309,41 @@ def test_what_another_server_could_still_lose_is_waited_for(
     assert began[2] - began[1] >= 0.3
 
 
-def test_identical_requests_are_all_moved(server: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
+def test_identical_requests_are_all_moved(redis: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
     unlimited(frontier)
-    queue = module(SIDES[0], "queue").FifoQueue(server, spider("x"), keys.queue)
+    queue = module(SIDES[0], "queue").FifoQueue(redis, spider("x"), keys.queue)
     for _ in range(3):
         queue.push(request(dont_filter=True))
-    moved(server, frontier, keys)
+    moved(redis, frontier, keys)
     queue.push(request(dont_filter=True))
-    moved(server, frontier, keys)
+    moved(redis, frontier, keys)
     assert len(leased(frontier)) == 4
 
 
 def test_what_is_queued_later_is_moved_though_its_digest_was(
-    server: Any, frontier: ValkeyFrontier, keys: ProjectKeys
+    redis: Any, frontier: ValkeyFrontier, keys: ProjectKeys
 ) -> None:
     unlimited(frontier)
-    filled(server, keys, 4)
-    moved(server, frontier, keys)
-    filled(server, keys, 4)
-    moved(server, frontier, keys)
+    filled(redis, keys, 4)
+    moved(redis, frontier, keys)
+    filled(redis, keys, 4)
+    moved(redis, frontier, keys)
     assert len(leased(frontier)) == 8, "an old worker that still ran has queued them anew"
 
 
-def test_a_second_process_is_kept_out(server: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
-    filled(server, keys, 1)
-    server.set(f"{aside(keys.queue)}:lock", "other", ex=60)
+def test_a_second_process_is_kept_out(redis: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
+    filled(redis, keys, 1)
+    redis.set(f"{aside(keys.queue)}:lock", "other", ex=60)
     with pytest.raises(PolicyError, match="moved by another process"):
-        moved(server, frontier, keys)
-    assert server.zcard(keys.queue) == 1
+        moved(redis, frontier, keys)
+    assert redis.zcard(keys.queue) == 1
 
 
-def test_pickles_are_not_read_unless_it_is_asked_for(server: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
-    filled(server, keys, 3)
+def test_pickles_are_not_read_unless_it_is_asked_for(redis: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
+    filled(redis, keys, 3)
     with pytest.raises(InvalidRequest, match="--allow-pickle"):
-        moved(server, frontier, keys, pickles=False)
-    assert (server.zcard(keys.queue), server.scard(keys.dupefilter)) == (3, 6)
+        moved(redis, frontier, keys, pickles=False)
+    assert (redis.zcard(keys.queue), redis.scard(keys.dupefilter)) == (3, 6)
 
 
 class Evil:
@@ -361,7 +355,7 @@ class Evil:
 
 
 def test_what_cannot_be_read_becomes_a_dead_letter(
-    server: Any, frontier: ValkeyFrontier, keys: ProjectKeys, tmp_path: Path
+    redis: Any, frontier: ValkeyFrontier, keys: ProjectKeys, tmp_path: Path
 ) -> None:
     unlimited(frontier)
     target = tmp_path / "made"
@@ -369,9 +363,9 @@ def test_what_cannot_be_read_becomes_a_dead_letter(
         pickle.dumps({"url": "http://site/", "meta": {"x": Evil(target)}}), b"\x80garbage", b"{no json", b'{"a": 1}',
         b'{"url": 3}', b'{"url": "http://site", "meta": []}', b'{"url": "http://site", "priority": "x"}',
     ]  # fmt: skip
-    server.zadd(keys.queue, dict.fromkeys(bad, 0))
-    server.zadd(keys.queue, {b'{"url": "http://site/good"}': 1})
-    assert moved(server, frontier, keys)["unreadable"] == len(bad)
+    redis.zadd(keys.queue, dict.fromkeys(bad, 0))
+    redis.zadd(keys.queue, {b'{"url": "http://site/good"}': 1})
+    assert moved(redis, frontier, keys)["unreadable"] == len(bad)
     assert [one["url"] for one in leased(frontier)] == ["http://site/good"]
     letters = frontier.dead_letters(GROUP)
     assert {letter.reason for letter in letters} == {"unreadable"}
@@ -382,24 +376,24 @@ def test_what_cannot_be_read_becomes_a_dead_letter(
     assert not target.exists()
 
 
-def test_items_in_meta_come_along_without_their_class(server: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
+def test_items_in_meta_come_along_without_their_class(redis: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
     unlimited(frontier)
     item = Product(name="a", parts=[Point(1, 2)])
-    server.zadd(keys.queue, {pickle.dumps({"url": "http://site/", "meta": {"item": item}}, protocol=-1): 0})
-    assert moved(server, frontier, keys) == {"requests": 1}
+    redis.zadd(keys.queue, {pickle.dumps({"url": "http://site/", "meta": {"item": item}}, protocol=-1): 0})
+    assert moved(redis, frontier, keys) == {"requests": 1}
     [found] = leased(frontier)
     assert found["meta"]["item"].name == "tests.scrapy.request.test_objects:Product"
     assert codec.decode_request(codec.encode_request(found), build=ObjectCodec(["tests"]).make)["meta"]["item"] == item
 
 
-def test_all_fields_of_a_request_survive(server: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
+def test_all_fields_of_a_request_survive(redis: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
     made = spider("x")
     sent = FormRequest(
         "http://site/form", formdata={"q": "ä"}, headers={"X": ["1", "2"]}, cookies={"c": "d"}, priority=-3, flags=["f"],
         meta={"download_slot": "slow", "d": {"e": (1, b"\xff")}}, cb_kwargs={"k": 1}, errback=made.parse_it, encoding="latin-1",
     )  # fmt: skip
-    module(SIDES[0], "queue").PriorityQueue(server, made, keys.queue).push(sent)
-    moved(server, frontier, keys)
+    module(SIDES[0], "queue").PriorityQueue(redis, made, keys.queue).push(sent)
+    moved(redis, frontier, keys)
     answer = frontier.exchange(Token.fresh(), want=1, selection=Selection((GROUP,)))
     [lease] = answer.leases
     assert lease.host == "slow"
@@ -410,25 +404,25 @@ def test_all_fields_of_a_request_survive(server: Any, frontier: ValkeyFrontier, 
     assert got.to_dict(spider=made) == sent.to_dict(spider=made)
 
 
-def test_a_key_of_another_kind_is_refused(server: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
-    server.set(keys.queue, "text")
+def test_a_key_of_another_kind_is_refused(redis: Any, frontier: ValkeyFrontier, keys: ProjectKeys) -> None:
+    redis.set(keys.queue, "text")
     with pytest.raises(GossamerError, match="is a string"):
-        moved(server, frontier, keys)
-    server.delete(keys.queue)
-    server.rpush(keys.dupefilter, "x")
+        moved(redis, frontier, keys)
+    redis.delete(keys.queue)
+    redis.rpush(keys.dupefilter, "x")
     with pytest.raises(GossamerError, match="not a set"):
-        moved(server, frontier, keys)
+        moved(redis, frontier, keys)
 
 
 def test_a_crawl_of_several_partitions_remembers_everywhere(
-    cluster: Cluster, server: Any, keys: ProjectKeys, crawl_name: str, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, redis: Any, keys: ProjectKeys, crawl_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = load({"GOSSAMER_URL": cluster.url, "GOSSAMER_CRAWL": crawl_name, "GOSSAMER_PARTITIONS": 3}, environ={})
     with ValkeyFrontier.open(settings) as frontier:
         unlimited(frontier)
-        sent = filled(server, keys, 12)
+        sent = filled(redis, keys, 12)
         monkeypatch.setattr(transfer, "STANDS_SECONDS", 0)
-        moved(server, frontier, keys, same=False)
+        moved(redis, frontier, keys, same=False)
         assert Counter(one["url"] for one in leased(frontier)) == Counter(one.url for one in sent)
         outcomes = frontier.add([_asked(one) for one in sent])[0]
         assert {outcome.name for outcome in outcomes} == {"DUPLICATE"}
@@ -446,7 +440,7 @@ def test_seeds_come_along_from_another_server(
     kind: str,
     redis_server: Server,
     frontier: ValkeyFrontier,
-    server: Any,
+    redis: Any,
     keys: ProjectKeys,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -467,7 +461,7 @@ def test_seeds_come_along_from_another_server(
     with client(redis_server) as other:
         if kind == "list":
             other.rpush(key, *seeds)
-            server.rpush(key, "http://site/waits")
+            redis.rpush(key, "http://site/waits")
         elif kind == "set":
             other.sadd(key, *seeds)
         else:
@@ -475,20 +469,20 @@ def test_seeds_come_along_from_another_server(
         with pytest.raises(ConnectionResetError):
             moved(other, frontier, keys, same=False)
         if kind == "list":
-            assert server.lpop(key, 2) == seeds[5:7]
+            assert redis.lpop(key, 2) == seeds[5:7]
         elif kind == "set":
-            server.srem(key, *seeds[5:7])
+            redis.srem(key, *seeds[5:7])
         else:
-            server.zrem(key, *seeds[5:7])
+            redis.zrem(key, *seeds[5:7])
         moved(other, frontier, keys, same=False)
         assert other.keys(f"*{key.partition(':')[0]}*") == []
     left = [*seeds[:5], *seeds[7:]]
     if kind == "list":
-        assert server.lrange(key, 0, -1) == [*left, b"http://site/waits"], "none that was taken meanwhile is back"
+        assert redis.lrange(key, 0, -1) == [*left, b"http://site/waits"], "none that was taken meanwhile is back"
     elif kind == "set":
-        assert server.smembers(key) == set(left)
+        assert redis.smembers(key) == set(left)
     else:
-        assert server.zrange(key, 0, -1, withscores=True) == [(seed, float(seeds.index(seed))) for seed in left]
+        assert redis.zrange(key, 0, -1, withscores=True) == [(seed, float(seeds.index(seed))) for seed in left]
 
 
 def command(
@@ -500,10 +494,10 @@ def command(
 
 
 def test_the_command(
-    valkey_server: Server, server: Any, frontier: ValkeyFrontier, keys: ProjectKeys, crawl_name: str
+    valkey_server: Server, redis: Any, frontier: ValkeyFrontier, keys: ProjectKeys, crawl_name: str
 ) -> None:
-    filled(server, keys, 7)
-    server.rpush(keys.seeds[0], "http://site/seed")
+    filled(redis, keys, 7)
+    redis.rpush(keys.seeds[0], "http://site/seed")
     url = valkey_server.url
     rehearsed = command(url, crawl_name, crawl_name, "--allow-pickle", "--dry-run", "--json")
     assert json.loads(rehearsed.stdout)["requests"] == 7
@@ -511,18 +505,18 @@ def test_the_command(
     assert (refused.returncode, "No old worker may run" in refused.stderr) == (1, True)
     missing = command(url, crawl_name, crawl_name, "--yes")
     assert (missing.returncode, "--allow-pickle" in missing.stderr) == (2, True)
-    assert server.zcard(keys.queue) == 7
+    assert redis.zcard(keys.queue) == 7
     done = command(url, crawl_name, crawl_name, "--allow-pickle", "--yes", "--group", GROUP)
     assert done.returncode == 0, done.stderr
     assert "moved: 7 requests, 14 fingerprints" in done.stdout
     assert "stay where they are" in done.stdout
     again = command(url, crawl_name, crawl_name, "--allow-pickle", "--from", url, "--json", "--yes")
     assert json.loads(again.stdout)["found"] == {keys.queue: 0, keys.seeds[0]: 1, keys.dupefilter: 0}
-    assert server.llen(keys.seeds[0]) == 1, "the same server by another name"
+    assert redis.llen(keys.seeds[0]) == 1, "the same server by another name"
 
 
 def test_a_rehearsal_says_what_the_move_and_the_workers_of_the_project_would(
-    valkey_server: Server, server: Any, keys: ProjectKeys, crawl_name: str, tmp_path: Path
+    valkey_server: Server, redis: Any, keys: ProjectKeys, crawl_name: str, tmp_path: Path
 ) -> None:
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = shop\n")
     (tmp_path / "shop.py").write_text(
@@ -535,28 +529,28 @@ class Shop(scrapy.Spider):
 """
     )
     rehearsal = (valkey_server.url, crawl_name, crawl_name, "--allow-pickle", "--dry-run")
-    filled(server, keys, 3)
+    filled(redis, keys, 3)
     assert command(*rehearsal, cwd=tmp_path).returncode == 0
     refused: list[dict[str, Any]] = [{"meta": {"p": Point(1)}}, {"callback": "gone"}, {"meta": {"p": Point(2)}}]
     for n, more in enumerate(refused):
-        server.zadd(keys.queue, {pickle.dumps({"url": f"http://site/{n}", **more}, -1): 0})
-    server.sadd(keys.dupefilter, "not a digest")
+        redis.zadd(keys.queue, {pickle.dumps({"url": f"http://site/{n}", **more}, -1): 0})
+    redis.sadd(keys.dupefilter, "not a digest")
     done = command(*rehearsal, cwd=tmp_path)
     assert (done.returncode, "workers would refuse: 3 of these requests" in done.stdout) == (1, True), done.stderr
     assert "could be moved: 6 requests, 6 fingerprints" in done.stdout
     assert "could not be moved: 1 entr" in done.stdout
     assert "refused 2 times: meta['p']: tests.scrapy.request.test_objects.Point is of a package" in done.stderr
     assert f"refused 1 time: callback 'gone': the spider {crawl_name} has no such method" in done.stderr
-    server.delete(keys.queue)
+    redis.delete(keys.queue)
     told = command(*rehearsal)
     assert (told.returncode, "could be moved" in told.stdout, "Give --fingerprints" in told.stderr) == (2, False, True)
 
 
 def test_the_command_says_what_it_did_not_find_or_move(
-    valkey_server: Server, server: Any, frontier: ValkeyFrontier, keys: ProjectKeys, crawl_name: str
+    valkey_server: Server, redis: Any, frontier: ValkeyFrontier, keys: ProjectKeys, crawl_name: str
 ) -> None:
     url = valkey_server.url
-    filled(server, keys, 2)
+    filled(redis, keys, 2)
     wrong = command(url, crawl_name, crawl_name[:-1] + "_", "--allow-pickle", "--yes")
     assert wrong.returncode == 2
     assert f"{crawl_name[:-1]}_:requests" in wrong.stderr
@@ -565,7 +559,7 @@ def test_the_command_says_what_it_did_not_find_or_move(
     assert nobody.stderr.startswith("error: Error ")
     assert "connecting to 127.0.0.1:1. Connection refused; check that the server runs" in nobody.stderr
     bad = pickle.dumps({"url": "http://user:secret@site/bad", "meta": {"x": ip_address("192.0.2.1")}})
-    server.zadd(keys.queue, {bad: 0})
+    redis.zadd(keys.queue, {bad: 0})
     assert command(url, crawl_name, crawl_name, "--allow-pickle", "--dry-run").returncode == 1
     done = command(url, crawl_name, crawl_name, "--allow-pickle", "--yes", "--group", GROUP, "--lifo")
     assert (done.returncode, "LifoMemoryQueue" in done.stderr) == (1, True), done.stderr

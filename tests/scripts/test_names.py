@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 MOST = 15
-NOUNS = {"settings", "encoding", "embedded", "feed", "seed", "finding", "crossing"}
+NOUNS = {"setting", "encoding", "embedded", "feed", "seed", "finding", "crossing"}
 
 
 def test_no_class_name_is_defined_in_two_modules() -> None:

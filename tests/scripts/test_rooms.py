@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -36,13 +37,16 @@ def test_the_rooms_keep_their_import_directions() -> None:
 
 PLANTED = {
     "errors.py": ["import gossamer.settings"],
-    "settings.py": ["import gossamer.frontier"],
+    "settings/planted.py": ["import gossamer.frontier"],
     "frontier/planted.py": ["import gossamer.testing", "from gossamer import cli", "import scrapy.http"],
     "testing/planted.py": ["import redis.asyncio", "from twisted.internet import reactor"],
     "cli/planted.py": ["def later():\n    import redis"],
     "frontier/codec/planted.py": ["import gossamer.frontier.server"],
     "engine/http/planted.py": ["import gossamer.engine.engine"],
-    "items/planted.py": ["from gossamer.frontier.verbs import counts"],
+    "items/planted.py": [
+        "from gossamer.frontier.verbs import counts",
+        "from gossamer.frontier.call import function_call",
+    ],
     "cellar/__init__.py": [],
 }
 FOUND = (
@@ -57,6 +61,7 @@ FOUND = (
     "frontier.codec may not import frontier.server",
     "engine.http may not import engine",
     "may import gossamer.frontier.verbs.counts: gossamer.items.planted does",
+    "may import gossamer.frontier.call: gossamer.items.planted does",
     "cellar is a room without a line",
 )
 
@@ -71,6 +76,31 @@ def test_planted_imports_are_found(copy: Path) -> None:
     assert result.returncode == 1, result.stdout + result.stderr
     said = " ".join(result.stdout.split())
     assert [each for each in FOUND if each not in said] == []
+
+
+SENDS_COMMANDS = {"execute", "execute_together", "execute_everywhere"}
+MAY_SEND = {
+    "frontier": "it is the frontier",
+    "scrapy_redis": "a project that keeps its own keys",
+    "store": "SQL, not commands of a server",
+    "testing": "looks at what the verbs have left",
+    "doctor.py": "asks servers about themselves",
+    "migrate/neocrawler/state/source.py": "reads a server that is not the frontier's",
+}
+
+
+def test_plain_commands_are_sent_by_the_frontier_alone() -> None:
+    """Others call its verbs, or what tools have beside them: `frontier/inspection.py`, `producer.py`, `task_reports.py`."""
+    package = ROOT / "src" / "gossamer"
+    senders = {
+        file.relative_to(package)
+        for file in package.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in SENDS_COMMANDS
+    }
+    rooms = {place: [each for each in senders if each.is_relative_to(place)] for place in MAY_SEND}
+    assert sorted(senders - {each for found in rooms.values() for each in found}) == []
+    assert [place for place, found in rooms.items() if not found] == [], "leave out what no longer sends any"
 
 
 def test_a_room_reaches_what_its_rooms_reach() -> None:

@@ -65,3 +65,19 @@ def test_a_feed_is_read_whole() -> None:
 def test_what_is_no_xml() -> None:
     assert parsed(b"no") == (None, "")
     assert read_sitemap(b"<html><p>Not found</html>", BASE) is None
+
+
+def test_addresses_in_a_feed_are_relative_to_its_base() -> None:
+    feed = (
+        '<feed xmlns="http://www.w3.org/2005/Atom" xml:base="/blog/">'
+        '<entry><link href="1"/></entry><entry xml:base="2026/"><link href="2"/></entry>'
+        '<entry><link xml:base="http://other.example/x/" href="3"/></entry><entry><link href="http://shop.example/4"/></entry></feed>'
+    )
+    assert urls(read_feed(feed.encode(), BASE)) == [
+        "http://shop.example/blog/1",
+        "http://shop.example/blog/2026/2",
+        "http://other.example/x/3",
+        "http://shop.example/4",
+    ]
+    rss = "<rss xml:base='http://shop.example/b/'><channel><item><link>5</link></item><item><guid>6</guid></item></channel></rss>"
+    assert urls(read_feed(rss.encode(), BASE)) == ["http://shop.example/b/5", "http://shop.example/b/6"]

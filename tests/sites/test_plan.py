@@ -129,6 +129,27 @@ def test_sitemaps_and_feeds_have_lanes_of_their_own_after_the_others() -> None:
     assert found["_sitemap"].seen.scope is SeenScope.ROUND
 
 
+def test_lists_share_with_the_deepest_layer_where_rounds_begin_beside_a_backlog() -> None:
+    """Behind it, seeds that are added again would wait until nothing else is left."""
+    text = (
+        "seeds: [http://s.example/list, {feed: http://s.example/f, layer: post}, {sitemap: http://s.example/s.xml, layer: post}]\n"
+        "schedule: {every: 10m, overlap: OVERLAP}\n"
+        "layers:\n"
+        "  list: {match: ^/list, seen: round, follow: [{css: a, to: forum}]}\n"
+        "  forum: {seen: round, follow: [{css: a, to: post}]}\n"
+        "  post: {follow: [{css: a, to: comment}]}\n"
+        "  comment: {follow: [{css: a, to: user}]}\n"
+        "  user: {tier: 5}\n"
+    )
+
+    def tiers(overlap: str) -> dict[str, int]:
+        return {name: policy.tier for name, policy in lanes(layout(text.replace("OVERLAP", overlap))).items()}
+
+    usual = {"list": 0, "forum": -1, "post": -2, "comment": -3, "user": 5, "_sitemap": 1, "_feed": 1}
+    assert tiers("queue") == usual
+    assert tiers("reseed") == {**usual, "list": -3, "forum": -3, "_feed": -3}
+
+
 def test_a_site_becomes_a_group() -> None:
     assert group(
         site(

@@ -41,7 +41,7 @@ async def test_rows_are_committed_when_write_returns(url: str, store: Store) -> 
         assert titles(store) == {"a": "x"}
         assert bodies(store) == {("a", 0): "0"}
         await writer.write([])
-        assert writer.away == ""
+        assert writer.outage == ""
         assert writer.waiting == 0
 
 
@@ -89,7 +89,7 @@ async def test_a_refused_row_fails_only_its_own_caller(url: str, store: Store, s
         refused = {n for n, end in enumerate(ends) if isinstance(end, StoreRefused)}
         assert refused == {n for n in range(60) if n % 10 in (3, 7)}
         assert [end for n, end in enumerate(ends) if n not in refused] == [None] * 48
-        assert writer.away == ""
+        assert writer.outage == ""
     store.prepare([POSTS])
     assert set(titles(store)) == {f"u{n}" for n in range(60) if n not in refused}
     assert sorted(row[0] for row in sql("SELECT id FROM narrow")) == [n for n in range(60) if n not in refused]
@@ -131,15 +131,15 @@ async def test_a_database_that_is_away_is_waited_for(server_type: type[DatabaseS
             await writer.write([post("before")])
             server.kill()
             waiting = [asyncio.ensure_future(writer.write([post(f"u{n}", "x")])) for n in range(20)]
-            await until(lambda: writer.away)
-            assert "secret" not in writer.away
-            assert "\n" not in writer.away
+            await until(lambda: writer.outage)
+            assert "secret" not in writer.outage
+            assert "\n" not in writer.outage
             with pytest.raises(StoreUnavailable):
                 Store.open(server.url())
             assert not any(one.done() for one in waiting)
             server.restart()
             await asyncio.wait_for(asyncio.gather(*waiting), 60)
-            assert writer.away == ""
+            assert writer.outage == ""
         with Store.open(server.url()) as store:
             store.prepare(FORUM)
             assert len(titles(store)) == 21
@@ -167,12 +167,12 @@ async def test_a_locked_file_is_waited_for(tmp_path: Path, monkeypatch: pytest.M
         other = sqlite3.connect(tmp_path / "x.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         waiting = asyncio.ensure_future(writer.write([post("a")]))
-        await until(lambda: writer.away)
-        assert "Another process keeps it locked" in writer.away
+        await until(lambda: writer.outage)
+        assert "Another process keeps it locked" in writer.outage
         other.execute("COMMIT")
         other.close()
         await asyncio.wait_for(waiting, 60)
-        assert writer.away == ""
+        assert writer.outage == ""
 
 
 async def test_close_waits_for_what_is_queued(url: str, store: Store) -> None:
@@ -195,7 +195,7 @@ async def test_close_gives_up_on_a_database_that_stays_away() -> None:
         await writer.prepare(FORUM)
         server.kill()
         waiting = [asyncio.ensure_future(writer.write([post(f"u{n}")])) for n in range(3)]
-        await until(lambda: writer.away)
+        await until(lambda: writer.outage)
         waiting.append(asyncio.ensure_future(writer.write([post("more")])))
         await asyncio.sleep(0)
         await writer.close(0.2)

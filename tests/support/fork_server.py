@@ -71,7 +71,8 @@ class Child:
 
     def send_signal(self, sig: int) -> None:
         if self.poll() is None:
-            signal.pidfd_send_signal(self._pidfd, sig)
+            with suppress(ProcessLookupError):  # It may end at this moment.
+                signal.pidfd_send_signal(self._pidfd, sig)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
@@ -273,6 +274,10 @@ class Program:
     def output(self) -> str:
         """What it has written so far."""
         return self._out.read_text()
+
+    def errors(self) -> str:
+        """What it has said so far."""
+        return self._err.read_text()
 
     def send_signal(self, sig: int) -> None:
         self.process.send_signal(sig)

@@ -58,7 +58,7 @@ class CourierConfig:
 
     @classmethod
     def of(cls, settings: Settings, group: str, selection: Selection, **more: Any) -> Self:
-        """With the times that the settings name."""
+        """A config with the times of these settings."""
         return cls(
             group,
             selection,
@@ -71,5 +71,5 @@ class CourierConfig:
 
 
 def worker_info(**more: str) -> dict[str, str]:
-    """What every worker shows of itself, and `more`."""
+    """What every worker reports about itself, and `more`."""
     return {"host": socket.gethostname(), "pid": str(os.getpid()), "version": __version__, **more}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from gossamer.model import CounterChange, CounterOp
 
@@ -27,6 +27,12 @@ class Counters:
         if name.__class__ is not str:
             name = str(name)
         self._changes[name] = self._changes.get(name, 0) + value
+
+    def add_all(self, added: Iterable[tuple[str, float]]) -> None:
+        """Add to many counters, each by its name."""
+        changes = self._changes
+        for name, value in added:
+            changes[name] = changes.get(name, 0) + value
 
     def change(self, name: str, value: float, op: CounterOp) -> None:
         """Change a counter; the changes of one kind are joined, different kinds go in the order of their first use."""

@@ -42,7 +42,7 @@ from gossamer.model.reply import OVERDUE
 logger = logging.getLogger(__name__)
 
 DRAINING = "draining"
-"""Why a worker gets nothing any more that an operator has asked to end."""
+"""The reason why a worker that an operator drains gets nothing more."""
 
 
 class Courier:
@@ -138,7 +138,7 @@ class Courier:
             self._loop.plan()
 
     def tell(self, info: Mapping[str, str]) -> None:
-        """Show this of the worker from now on."""
+        """Report this about the worker from now on."""
         self._reports.tell(info)
 
     def connected(self, connection: str) -> None:
@@ -202,7 +202,7 @@ class Courier:
         self._loop.plan()
 
     def stop_waiting(self) -> None:
-        """Of `finish`: what is not reported by now is done again by others."""
+        """End the wait of `finish`: what is not reported by now is done again by others."""
         if self._closing is not None:
             self._gave_up = True
             self._end()
@@ -303,9 +303,9 @@ class Courier:
         self._end()
 
     @property
-    def away(self) -> bool:
+    def in_outage(self) -> bool:
         """Whether the frontier could not be reached lately, or did not take the last reports in time."""
-        return self._loop.away or self._gave_up
+        return self._loop.in_outage or self._gave_up
 
     # Leases in hand.
 

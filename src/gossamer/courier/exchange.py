@@ -50,7 +50,7 @@ class ExchangeLoop:
         return len(self._call.settle) + len(self._call.add) if self._call else 0
 
     @property
-    def away(self) -> bool:
+    def in_outage(self) -> bool:
         """Whether the last call was not answered."""
         return bool(self._outage)
 

@@ -131,7 +131,7 @@ class Heartbeat:
         self._kept = len(keep)
 
     def _turned(self) -> None:
-        """On the loop's own thread."""
+        """Called on the loop's own thread."""
         kept, self._kept = self._kept, 0
         if kept:
             logger.warning(

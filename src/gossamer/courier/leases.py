@@ -70,7 +70,8 @@ class HeldLeases:
 
 
 class LeaseRenewal:
-    """Renews the leases of a courier that are held for long, and gives them up at last: four looks in the time of a lease."""
+    """Renews the leases that a courier holds for long, and gives up those that it has held too long. Looks four times in the time
+    of a lease."""
 
     def __init__(self, courier: Courier) -> None:
         self._courier = courier

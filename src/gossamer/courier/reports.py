@@ -64,7 +64,7 @@ class PendingReports:
         self._sent = [one for one in self._sent if identity(one[0]) != identity(lease)]
 
     def tell(self, info: Mapping[str, str]) -> None:
-        """Show this of the worker from now on."""
+        """Report this about the worker from now on."""
         self._info = self._told = dict(info)
 
     def connected(self, connection: str) -> None:

@@ -47,7 +47,7 @@ class StallReport:
         self._said: frozenset[str] = frozenset()
 
     def look(self, frontier: ValkeyFrontier, now: float) -> None:
-        """Any thread that may wait."""
+        """Look once. Call it on a thread that may block."""
         plan, since, awaits = self._courier.plan, self._courier.hungry_since, dict(self._courier.awaits)
         hungry = since is not None and now - since >= min(HUNGRY, plan.lease_seconds / 8)
         if not (hungry or awaits) or now < self._next:

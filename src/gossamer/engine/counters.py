@@ -62,10 +62,13 @@ class DownloadCounters:
                 counters.add(names.REQUESTS)
             counters.add(f"{names.ERRORS}{error.reason}")
             raise
-        counters.add(names.REQUESTS)
-        counters.add(names.REQUEST_BYTES, response.wrote)
-        counters.add(names.response(response.status))
-        counters.add(names.RESPONSE_BYTES, response.size)
-        for name, value in names.latency(response.seconds):
-            counters.add(name, value)
+        counters.add_all(
+            (
+                (names.REQUESTS, 1),
+                (names.REQUEST_BYTES, response.wrote),
+                (names.response(response.status), 1),
+                (names.RESPONSE_BYTES, response.size),
+                *names.latency(response.seconds),
+            )
+        )
         return response

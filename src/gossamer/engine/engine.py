@@ -28,8 +28,8 @@ class LeaseProcessor(Protocol):
 
     async def process(self, lease: Lease, landed: Callable[[Feedback], None]) -> Settlement | None: ...
 
-    def settled(self, lease: Lease, counts: bool) -> None:
-        """The page is settled; with `counts` False it was lost, and is processed again."""
+    def settled(self, lease: Lease, counts: bool, children: Sequence[AddOutcome]) -> None:
+        """The page is settled; with `counts` False it was lost, and is processed again. `children` is what became of its requests."""
 
     def rolled_back(self) -> None:
         """Pages that were settled before may not be any more."""
@@ -113,7 +113,7 @@ class Engine:
 
     def settled(self, page: Any, outcome: SettleOutcome, children: Sequence[AddOutcome]) -> None:
         if page is not None:
-            self._page_processor.settled(page, outcome is not SettleOutcome.LOST)
+            self._page_processor.settled(page, outcome is not SettleOutcome.LOST, children)
         if outcome is SettleOutcome.LOST:
             logger.warning("The lease of a page was lost before it was settled; another worker does it.")
 

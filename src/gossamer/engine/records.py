@@ -46,7 +46,7 @@ class RecordSink(Protocol):
         """Note that a page turn of a thread leads to no page of its own: it is not there, or redirects to the page `to`, which the
         thread may have. False if that took too long."""
 
-    def away(self) -> dict[str, str]:
+    def outages(self) -> dict[str, str]:
         """The sites whose storage cannot be reached, with the reason."""
 
     def parked(self) -> int:

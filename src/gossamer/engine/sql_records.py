@@ -57,13 +57,13 @@ class SqlRecordSink:
         for site in sites:
             if site.compiled.site.store:
                 of.setdefault(store_url(site.compiled, self._settings), []).append(site)
-        away: dict[str, StoreUnavailable] = {}
+        unavailable: dict[str, StoreUnavailable] = {}
 
         async def together(url: str, sites: list[ServedSite]) -> None:
             try:
                 await self._prepare(url, [table for site in sites for table in site.compiled.tables()])
             except StoreUnavailable as error:
-                away.update((site.name, error) for site in sites)
+                unavailable.update((site.name, error) for site in sites)
             except StoreError:
                 return
             else:
@@ -71,7 +71,7 @@ class SqlRecordSink:
 
         # Side by side: a database that does not answer keeps no other waiting.
         await asyncio.gather(*(together(url, sites) for url, sites in of.items()))
-        return away
+        return unavailable
 
     async def prepare(self, site: ServedSite) -> None:
         if not site.compiled.site.store:
@@ -171,11 +171,11 @@ class SqlRecordSink:
                 logger.warning("Pages of a thread that replace each other's lists are not noticed: %s", error)
         return url not in self._without_pages
 
-    def away(self) -> dict[str, str]:
-        return {name: self._writers[url].away for name, url in self._of.items() if self._writers[url].away}
+    def outages(self) -> dict[str, str]:
+        return {name: self._writers[url].outage for name, url in self._of.items() if self._writers[url].outage}
 
     def parked(self) -> int:
-        return sum(len(limits) for url, limits in self._waiting.items() if limits and self._writers[url].away)
+        return sum(len(limits) for url, limits in self._waiting.items() if limits and self._writers[url].outage)
 
     def give_up(self) -> None:
         self.pause = 1.0  # This worker has no more time; the database may be fine.
@@ -187,7 +187,7 @@ class SqlRecordSink:
 
     async def close(self) -> None:
         """Does not wait for rows that a writer still has: others store them again."""
-        await asyncio.gather(*(writer.close(0.0 if writer.away else CLOSING) for writer in self._writers.values()))
+        await asyncio.gather(*(writer.close(0.0 if writer.outage else CLOSING) for writer in self._writers.values()))
         for store in self._stores.values():
             # Ends the wait of those who still wait for the database.
             store.disconnect()

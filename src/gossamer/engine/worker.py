@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from gossamer import heap
 from gossamer.courier import AsyncTransport, CourierConfig, RequestAdder, SeenCache, worker_info
 from gossamer.courier.rounds import states_now
 from gossamer.courier.transport import Verb
@@ -58,7 +59,7 @@ TELL, REMIND = 5.0, 60.0
 """Seconds between two looks at this worker's public info, and after which it is sent again although nothing changed: a server may
 have lost it."""
 DATABASE_SHARE = 0.4
-"""Of the time that a worker has to end, what pages have that wait for a database which is away."""
+"""Of the time that a worker has to end, what pages have that wait for a database that is unavailable."""
 LEAST = 0.1
 """Seconds that the last things a worker does have, however late it is."""
 AGAIN_FROM_THE_START = "again"
@@ -242,7 +243,8 @@ class NativeWorker:
             rounds = asyncio.ensure_future(self._rounds.run())
             rounds.add_done_callback(self._rounds_ended)
             try:
-                reason = await self._watch()
+                with heap.during_crawl():
+                    reason = await self._watch()
             finally:
                 beside = [rounds, *self._updates.tasks]
                 await run_until_event(self._hurry, cancel_tasks(beside, min(STUCK, self._left(DATABASE_SHARE))))
@@ -288,7 +290,7 @@ class NativeWorker:
 
     def _open_now(self) -> int | None:
         hints = self._engine.courier.hints
-        return None if hints is None or self._engine.courier.away else hints.open
+        return None if hints is None or self._engine.courier.in_outage else hints.open
 
     def _rounds_ended(self, rounds: asyncio.Future[None]) -> None:
         # It ends only when cancelled. Otherwise it broke, and without it no site would begin or end a round.
@@ -321,8 +323,8 @@ class NativeWorker:
         self._site_tasks.keep(name, ())
 
     def _select(self) -> None:
-        away = self._record_sink.away()
-        groups = tuple(name for name in self._site_set.sites if name not in away)
+        outages = self._record_sink.outages()
+        groups = tuple(name for name in self._site_set.sites if name not in outages)
         lanes: tuple[str, ...] = ()
         if self._job.layer:
             lanes = tuple(lane for name in groups for lane in self._site_set.sites[name].lanes_of(self._job.layer))
@@ -411,7 +413,7 @@ class NativeWorker:
         if not ended:
             self._record_sink.give_up()
             await self._engine.abandon(self._left())
-        elif not courier.away:
+        elif not courier.in_outage:
             await run_until_event(self._hurry, self._versions.close(), self._left(CALLS_SHARE))
             with suppress(GossamerError):
                 await run_until_event(

@@ -25,7 +25,7 @@ FRESH_SECONDS = 2.0
 
 
 class Collector(Base):
-    """For a registry of prometheus_client. Connects at the first scrape, and again after the frontier was away."""
+    """For a registry of prometheus_client. Connects at the first scrape, and again after an outage of the frontier."""
 
     def __init__(
         self, settings: Settings, fresh: float = FRESH_SECONDS, clock: Callable[[], float] = time.monotonic

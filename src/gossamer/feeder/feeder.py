@@ -19,12 +19,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gossamer.courier.task.report import TaskReport, read_end, report_in
+from gossamer.courier.task.report import REPORT_KEY_MAX, TaskReport, read_end, report_in
 from gossamer.errors import FrontierError, MemoryLimitReached
 from gossamer.feeder.row_task import RowTask
-from gossamer.frontier.call import function_call
-from gossamer.frontier.producer import NEW, NO_ROOM, TAKEN, Producer, short
-from gossamer.frontier.server import keys
+from gossamer.frontier.producer import NEW, NO_ROOM, TAKEN, Producer
+from gossamer.frontier.task_reports import TaskReports
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import DeadLetter
 from gossamer.store.task_table import DONE, FAILED, RUNNING, WAITING, TaskEnding, TaskRow, TaskTable
@@ -39,6 +38,7 @@ LOOK_SECONDS = 1.0
 OFFER_SECONDS = 10.0
 """How often open rows are offered again, and rows looked for that nobody has."""
 UNTIL_FORGOTTEN = "*"
+KEYS_NAMED = 10
 
 
 class FeedCounts(NamedTuple):
@@ -52,7 +52,8 @@ class FeedCounts(NamedTuple):
 
 
 class TableFeeder:
-    """One table and one key. `max_open`: rows that may wait or run at a time. `tries`: how often a row that gets lost is given out."""
+    """One table and one key. `reports`: the list to which the ends of its tasks are reported. `max_open`: rows that may wait or run at a time.
+    `tries`: how often a row that gets lost is given out."""
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class TableFeeder:
         table: TaskTable,
         key: str,
         row_task: RowTask,
+        reports: TaskReports,
         *,
         max_waiting: int = 1000,
         max_open: int = 10_000,
@@ -67,14 +69,16 @@ class TableFeeder:
         every: float = OFFER_SECONDS,
     ) -> None:
         self._frontier, self._table, self._key, self._row_task = frontier, table, key, row_task
-        self._list = keys.task_reports(key, table.name)
-        self._producer = Producer(frontier, key, max_waiting=max_waiting, unique=0, key_of=_key_of)
+        self._reports = reports
+        self._producer = Producer(frontier, key, max_waiting=max_waiting, unique=0, key_of=self._task_key)
         self._max_open, self._tries, self._every = max_open, tries, every
         self._counts: Counter[str] = Counter()
         self._offered_at = float("-inf")
         self._offered_after = ""
         self._begun = False
         self._dead: dict[str, int] = {}
+        self._untaken = 0
+        """At how many looks no group took tasks from the key."""
 
     @property
     def counts(self) -> FeedCounts:
@@ -96,12 +100,14 @@ class TableFeeder:
     def _take_reports(self) -> int:
         """What workers have reported, into the table; only then out of the list."""
         taken = 0
-        while reports := self._frontier.connection.execute("LRANGE", self._list, 0, REPORTS - 1, key=self._list):
+        while reports := self._reports.first(REPORTS):
             endings: dict[str, TaskEnding] = {}
             for report in reports:
                 end = read_end(report)
                 if end is None:
-                    logger.warning("Something in the list %s is no report, and is left out: %.200r", self._list, report)
+                    logger.warning(
+                        "Something in the list %s is no report, and is left out: %.200r", self._reports.name, report
+                    )
                     continue
                 # What is done stays done, also where another try of it failed.
                 if end.key not in endings or endings[end.key].state != DONE:
@@ -114,23 +120,9 @@ class TableFeeder:
 
     def _end(self, endings: Sequence[TaskEnding], reports: Sequence[bytes] = ()) -> None:
         tried_again = self._table.end(endings)
-        self._forget([ending.key for ending in endings if ending.key not in tried_again], reports=reports)
+        self._reports.end([ending.key for ending in endings if ending.key not in tried_again], reports=reports)
         for state in (DONE, FAILED):
             self._counts[state] += sum(ending.state == state for ending in endings)
-
-    def _forget(self, ended: Sequence[str] = (), lost: Sequence[str] = (), reports: Sequence[bytes] = ()) -> str:
-        header = {
-            "ended": [short(self._named(key)) for key in ended],
-            "lost": [short(self._named(key)) for key in lost],
-            "reports": len(reports),
-        }
-        [reply] = self._frontier.ask(
-            [function_call("end_tasks", [*keys.task_keys(self._key), self._list], header, *reports)]
-        )
-        return reply.decode() if isinstance(reply, bytes) else str(reply)
-
-    def _named(self, key: str) -> str:
-        return f"{self._list} {key}"
 
     # Rows.
 
@@ -149,10 +141,12 @@ class TableFeeder:
         for row in rows:
             try:
                 task = self._row_task.task(row.values)
+                if len(row.key) > REPORT_KEY_MAX:
+                    raise ValueError(f"its primary key has more than {REPORT_KEY_MAX:,} characters")
             except ValueError as problem:
                 bad.append(TaskEnding(row.key, row.tries, FAILED, f"no task: {problem}"))
                 continue
-            report = TaskReport(self._list, row.key, row.tries).fields()
+            report = TaskReport(self._reports.name, row.key, row.tries).fields()
             tasks.append(json.dumps({**task, "report": report}, ensure_ascii=False).encode())
             offered.append(row)
         if bad:
@@ -195,8 +189,24 @@ class TableFeeder:
 
     def _groups(self) -> list[str]:
         """The groups that the key feeds."""
+        return [group for group, sources in self._sources().items() if self._key in sources]
+
+    def _sources(self) -> dict[str, list[str]]:
+        """The keys that feed each group."""
         policies = self._frontier.counts().group_policies
-        return [group for group, policy in policies.items() if self._key in str(policy["tasks"]).split("\n")]
+        return {group: list(filter(None, str(policy["tasks"]).split("\n"))) for group, policy in policies.items()}
+
+    def _note_untaken(self) -> None:
+        """Say that nobody takes the tasks, once: not at the first look, when workers may have just been started."""
+        self._untaken += 1
+        if self._untaken == 2:
+            others = sorted({key for sources in self._sources().values() for key in sources})
+            logger.warning(
+                "No site or spider that a worker of the crawl %s has served takes tasks from the key %s%s. The rows wait until one does.",
+                self._frontier.crawl,
+                self._key,
+                f" (others do from {', '.join(others[:KEYS_NAMED])})" if others else "",
+            )
 
     def _find_dead(self) -> int:
         """Dead letters of our tasks that no worker could report: their workers died, or the tasks could not be used."""
@@ -231,7 +241,7 @@ class TableFeeder:
             report = report_in(self._frontier.dead_letter(partition, number).payload)
         except FrontierError:
             return None  # replayed or dropped meanwhile
-        if report is None or report.list != self._list:
+        if report is None or report.list != self._reports.name:
             return None
         return TaskEnding(report.key, report.attempt, FAILED, f"dead letter: {reason}")
 
@@ -246,7 +256,11 @@ class TableFeeder:
     def _find_lost(self) -> int:
         """Rows that are open although the crawl has nothing left."""
         groups = self._groups()
-        if not groups or not self._nothing_left(groups):
+        if not groups:
+            self._note_untaken()
+            return 0
+        self._untaken = 0
+        if not self._nothing_left(groups):
             return 0
         # In this order: what is open, then whether anything is left, then what was reported meanwhile.
         rows = self._open()
@@ -260,7 +274,7 @@ class TableFeeder:
         lost: list[TaskRow] = []
         for first in range(0, len(rows), STEP):
             part = rows[first : first + STEP]
-            letters = self._forget(lost=[row.key for row in part])
+            letters = self._reports.end(lost=[row.key for row in part])
             lost += [row for row, letter in zip(part, letters, strict=True) if letter == "f"]
         if lost:
             self._table.lose(lost, self._tries)
@@ -271,7 +285,6 @@ class TableFeeder:
     def _nothing_left(self, groups: Sequence[str]) -> bool:
         return all(self._frontier.drained(group).drained for group in groups)
 
-
-def _key_of(task: bytes) -> str:
-    report = json.loads(task)["report"]
-    return f"{report['list']} {report['key']}"
+    def _task_key(self, task: bytes) -> str:
+        row: str = json.loads(task)["report"]["key"]
+        return self._reports.task_key(row)

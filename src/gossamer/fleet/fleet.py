@@ -16,10 +16,10 @@ from gossamer.closeable import Closeable
 from gossamer.fleet.child import start
 
 RESTARTS = 5
-"""So often in a row a worker that died is replaced."""
+"""How often in a row a worker that died is replaced."""
 WORKED_SECONDS = 5.0
-"""A worker that ended with an error after so long had been at work: what it met may be gone. One that ended sooner could not begin,
-and another could not either."""
+"""A worker that fails after this time was at work: the cause may be gone. One that fails sooner could not begin, and neither
+could another."""
 DECIDED = 1
 """The exit code of a worker that says itself why it ended: its spider was closed (CLOSESPIDER_…), or could not be made. Another one
 would come to the same end."""
@@ -28,9 +28,10 @@ MISUSED = 2
 LACKING = 4
 """The exit code of a worker that did its pages, while a feed lacks items: no other worker has them."""
 UNFINISHED = 5
-"""The exit code of a worker that ended too early, since its server was replaced: another one has to go on, however short it was there."""
+"""The exit code of a worker that ended too early because its server was replaced: another one must continue, however short the
+run was."""
 STEADY_SECONDS = 60.0
-"""A worker that ran for so long was well; deaths before it no longer count."""
+"""After this time a worker counts as well, and its earlier deaths no longer count."""
 LAST_BYTES = 8192
 
 
@@ -63,8 +64,8 @@ class WorkerProcess:
         return self.process
 
     def died(self, code: int) -> bool:
-        """Whether an end with this exit code is one that another worker might not come to: by a signal, or by an error of its
-        server or its code while it worked."""
+        """Whether another worker might not end like this one did: it was killed by a signal, or ended by an error of its server
+        or its code while it worked."""
         return (
             code < 0
             or code == UNFINISHED

@@ -21,7 +21,7 @@ DETAIL = 400
 
 
 class AuditEntry(NamedTuple):
-    """What somebody did: `action` is a word such as push or pause, `target` what it was done to, `host` from which machine."""
+    """One action: `action` is a word such as push or pause, `target` its object, `host` the machine it came from."""
 
     at: float
     who: str
@@ -32,7 +32,7 @@ class AuditEntry(NamedTuple):
 
 
 def author(settings: Settings, given: str | None = None) -> str:
-    """Who changes something: as given, as GOSSAMER_WHO says, or who runs this process, with the machine."""
+    """The author of a change: as given, GOSSAMER_WHO, or the user of this process, with the machine's name."""
     if given is not None:
         return given
     if settings["GOSSAMER_WHO"]:
@@ -45,13 +45,13 @@ def author(settings: Settings, given: str | None = None) -> str:
 
 
 def note(frontier: Frontier, who: str, action: str, target: str, detail: str = "") -> None:
-    """Write down what was done."""
+    """Record an action."""
     said = json.dumps([action, target[:DETAIL], detail[:DETAIL], socket.gethostname()[:DETAIL]], ensure_ascii=False)
     frontier.put_document(AUDIT, NAME, "", who=who, note=said)
 
 
 def entries(frontier: Frontier) -> list[AuditEntry]:
-    """What is written down, the newest first."""
+    """The recorded actions, newest first."""
     try:
         infos = frontier.document_history(AUDIT, NAME)
     except UnknownDocument:

@@ -17,7 +17,7 @@ from gossamer.frontier.call import Verb, function_missing, translate
 from gossamer.frontier.connection import AsyncConnection, Connection, connect
 from gossamer.frontier.connection.commands import Commands
 from gossamer.frontier.connection.failure import value
-from gossamer.frontier.connection.router import RoutedCommand, Talk
+from gossamer.frontier.connection.router import Conversation, RoutedCommand
 from gossamer.frontier.server import library as server_library
 from gossamer.frontier.server.info import Library
 from gossamer.settings import Settings
@@ -27,7 +27,7 @@ REPEAT_SECONDS = 240.0
 """No call is repeated for longer: the server keeps replies for at least five minutes."""
 
 MISREAD = (ValueError, TypeError, LookupError, AttributeError)
-"""What a reply of another form than expected leads to."""
+"""The errors that a reply of an unexpected form causes."""
 
 
 def _newer(found: Mapping[str, Sequence[Library]], ours: str) -> FunctionsTooNew | None:
@@ -42,7 +42,7 @@ def _newer(found: Mapping[str, Sequence[Library]], ours: str) -> FunctionsTooNew
 
 
 class RetryTimer:
-    """For how long a call is repeated while the server is away: in full-jitter steps from 20 ms to 1 s."""
+    """For how long a call is repeated while the server does not answer: in full-jitter steps from 20 ms to 1 s."""
 
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
@@ -59,7 +59,7 @@ class RetryTimer:
 
 
 class FunctionCalls:
-    """Runs verbs and calls functions, as talks. `library` is the code to load where it is missing; ours by default."""
+    """Runs verbs and calls functions, as conversations. `library` is the code to load where it is missing; ours by default."""
 
     def __init__(self, commands: Commands, outage: float, library: str | None = None) -> None:
         self._commands = commands
@@ -67,11 +67,11 @@ class FunctionCalls:
         self._seconds = min(outage, REPEAT_SECONDS)
         self._library = library or server_library.library()
 
-    def load_library(self) -> Talk[None]:
+    def load_library(self) -> Conversation[None]:
         """Load the server-side functions where they are missing or older."""
         return self._commands.function_install(self._library)
 
-    def run(self, verb: Verb[T]) -> Talk[T]:
+    def run(self, verb: Verb[T]) -> Conversation[T]:
         """Run a verb to its end. An error reply is raised inside the verb, at the call that caused it, so that the verb may handle it."""
         try:
             calls = next(verb)
@@ -91,7 +91,7 @@ class FunctionCalls:
                 raise newer from error
             raise
 
-    def ask(self, calls: Sequence[RoutedCommand]) -> Talk[list[Any]]:
+    def ask(self, calls: Sequence[RoutedCommand]) -> Conversation[list[Any]]:
         """Make calls at once. All are sent, whatever becomes of any of them; the first error is raised after all have ended."""
         if not calls:
             return []

@@ -156,12 +156,21 @@ class Frontier(Protocol):
         another worker."""
 
     def new_round(
-        self, group: str, number: int, *, trigger: str = "", who: str = "", term: int = 0, again: bool = False
+        self,
+        group: str,
+        number: int,
+        *,
+        trigger: str = "",
+        who: str = "",
+        term: int = 0,
+        again: bool = False,
+        after: float | None = None,
     ) -> int:
         """Begin round `number`, which is one more than the current round: starts are due again, memories of scope
         `round` are empty, counts begin at 0, and the log records when, why and by whom. Return the current round; an
         older number changes nothing. A planner gives its `term` (see `lead`). With `again`, the log
-        says of a round that is not over that it was seeded again, and not that it was cut short."""
+        says of a round that is not over that it was seeded again, and not that it was cut short. `after` is when the current round
+        began, as the caller knows it: if that is another one, nothing changes."""
 
     def end_round(self, group: str, token: Token) -> tuple[EndState, int]:
         """Ask for the right to do what follows the group's current round. Return the state and the round. The
@@ -335,9 +344,9 @@ class Frontier(Protocol):
         `expected` (0: none yet) is not the current version. GOSSAMER_DOCUMENT_VERSIONS versions are kept; a text has at
         most 1 MB. Every worker's `config_version` changes with it."""
 
-    def drop_document(self, kind: str, name: str, *, who: str = "", note: str = "") -> int:
+    def drop_document(self, kind: str, name: str, *, expected: int | None = None, who: str = "", note: str = "") -> int:
         """Mark a document as deleted, as its next version; older versions stay, so that it can be restored. Return the
-        number of that version."""
+        number of that version. Raise `VersionConflict` if it is there in another version than `expected`."""
 
     def document(self, kind: str, name: str, version: int | None = None) -> Document:
         """A document in its current version, or in another that is kept. Raise `UnknownDocument` if there is none. A deleted

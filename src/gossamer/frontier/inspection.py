@@ -1,4 +1,4 @@
-"""What tools read of a crawl or put into it beside the contract: status, feeds, imports."""
+"""What tools read of a crawl or put into it beside the contract: status, checks, feeds, imports."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
+from gossamer.frontier.connection import Connection
+from gossamer.frontier.connection.router import slot_of
 from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
 
@@ -41,6 +43,23 @@ def is_server(frontier: ValkeyFrontier, run_id: str, database: int) -> bool:
     """Whether the crawl is in this database of the server process `run_id`."""
     told = bytes(frontier.connection.execute("INFO", "server"))
     return f"run_id:{run_id}".encode() in told and database == frontier.connection.address.db
+
+
+def seconds_ahead(connection: Connection, crawl: str, partition: int) -> float:
+    """By how much the last time of a partition is after its server's clock. Tests move a partition's time by `off`."""
+    meta = keys.partition_meta(crawl, partition)
+    last, off = connection.execute("HMGET", meta, "t", "off", key=meta)
+    seconds, micros = connection.execute("TIME", key=meta)
+    return (int(last or 0) - int(off or 0)) / 1000 - int(seconds) - int(micros) / 1e6
+
+
+def partition_owner(connection: Connection, crawl: str, partition: int) -> str:
+    """The primary of a cluster that has a partition."""
+    slot = slot_of(keys.base(crawl, partition))
+    for first, last, owner, *_ in connection.execute("CLUSTER", "SLOTS"):
+        if first <= slot <= last:
+            return f"{owner[0]!r}:{owner[1]}"
+    return "nobody"
 
 
 class RestoreTarget:

@@ -27,7 +27,7 @@ def last_items(frontier: ValkeyFrontier, group: str, partition: int, count: int)
 def pages(
     frontier: ValkeyFrontier, group: str, partition: int, after: str, until: str | None = None
 ) -> Iterator[list[tuple[str, bytes]]]:
-    """Items after a position, page by page, up to `until` or to where the stream ends when it is reached."""
+    """Items after a position, page by page, up to `until`, or to the end that the stream has when the reader gets there."""
     while rows := frontier.read_items(group, partition, after, PAGE):
         after = rows[-1][0]
         if until is not None and place(after) >= place(until):
@@ -39,7 +39,7 @@ def pages(
 
 
 def consumers(frontier: ValkeyFrontier, group: str) -> Mapping[str, dict[int, str]]:
-    """Every consumer and, by partition, up to where it has kept the items."""
+    """Every consumer, with the positions (by partition) up to which it has stored the items."""
     found: dict[str, dict[int, str]] = {}
     for partition in range(frontier.partitions):
         key = keys.consumers(frontier.crawl, partition, group)

@@ -29,12 +29,12 @@ BYTES = 16_000_000
 
 
 class Known(NamedTuple):
-    """What a partition and the others know of lanes now."""
+    """The lanes as a partition and the others know them now."""
 
     here: Collection[str] = ()
     """The lanes that the partition has."""
     made: Mapping[str, int] = MappingProxyType({})
-    """When each lane that there is anywhere was made, in the time of whoever has made it first; 0: that is not known."""
+    """When each lane that exists anywhere was made, in the time of the partition that made it first; 0: unknown."""
     dropped: float = 0.0
     """Seconds since a lane or group was dropped, whichever and wherever."""
 
@@ -44,32 +44,32 @@ NOTHING_KNOWN = Known()
 
 class AddedBatch(NamedTuple):
     at: float
-    """When it was said, or said again, on this client's clock."""
+    """When it was sent last, by this client's clock."""
     batch: Batch
     outcomes: Sequence[str | bytes]
     there: int
     """The partition's time when it answered."""
     group: str
     since: float
-    """When it was said first."""
+    """When it was sent first."""
     doubt: bool = False
-    """Only what was refused is to be said again."""
+    """Send only what was refused again."""
 
     def again(self, known: Known) -> tuple[list[list[Any]], bytes, list[tuple[Slot, ...]]]:
-        """What of it is to be said again, see `Batch.accepted`."""
+        """The part to send again; see `Batch.accepted`."""
         same = self._same(known)
         taken = "" if self.doubt else TAKEN
         return self.batch.accepted(self.outcomes, same, same.intersection(known.here), taken)
 
     def resolved(self, known: Known) -> AddedBatch:
-        """As it is when that has been said."""
+        """The batch after that part has been sent."""
         there = self._same(known).intersection(known.here)
         return self._replace(outcomes=self.batch.resolved(self.outcomes, there), doubt=False)
 
     def _same(self, known: Known) -> set[str]:
-        """The lanes that it was said to, as far as they are there. A lane that is gone was dropped, and one that was made since then is
-        another one: what was said to it ended with it. Where nothing was dropped since then, none is another one, whatever the clocks of
-        the partitions say."""
+        """The lanes that it was sent to, as far as they still exist. A lane that is gone was dropped, and one that was made since
+        then is another lane: what was sent to the old one ended with it. If nothing was dropped since then, all lanes are the
+        same, whatever the clocks of the partitions say."""
         strict = known.dropped <= self.at - self.since + MARGIN
         return {lane for lane, made in known.made.items() if made <= self.there or not strict}
 
@@ -82,7 +82,7 @@ class RecentAdds:
         self._begin()
 
     def _begin(self) -> None:
-        self._said: dict[int, deque[AddedBatch]] = {}
+        self._sent: dict[int, deque[AddedBatch]] = {}
         self._sizes: dict[int, int] = {}
         self._epochs: dict[int, str] = {}
         self._doubts: set[int] = set()
@@ -90,8 +90,8 @@ class RecentAdds:
         self._lock, self._pid = threading.Lock(), os.getpid()
 
     def _held(self) -> threading.Lock:
-        """The lock. A forked child begins with nothing: its parent repeats what was said until then, and a thread that is not in the child may
-        have held the lock."""
+        """The lock. A forked child begins with nothing: its parent repeats what was sent until then, and a thread that is not in
+        the child may have held the lock."""
         if self._pid != os.getpid():
             self._begin()
         return self._lock
@@ -99,18 +99,18 @@ class RecentAdds:
     def note(
         self, partition: int, batch: Batch, outcomes: Sequence[str | bytes], now: float, there: int, group: str = ""
     ) -> None:
-        """A partition has answered for a batch; it was `there` by its own clock."""
+        """Keep a batch that a partition has answered, at the time `there` of its own clock."""
         with self._held():
             if unknown := batch.unknown(outcomes):
                 self._doubt(partition, unknown, now)
-            said = self._said.setdefault(partition, deque())
-            said.append(AddedBatch(now, batch, outcomes, there, group, now))
+            sent = self._sent.setdefault(partition, deque())
+            sent.append(AddedBatch(now, batch, outcomes, there, group, now))
             self._sizes[partition] = self._sizes.get(partition, 0) + batch.size
-            while self._sizes[partition] > BYTES and len(said) > 1:
-                self._let_go(partition, said)
+            while self._sizes[partition] > BYTES and len(sent) > 1:
+                self._let_go(partition, sent)
 
     def _doubt(self, partition: int, lanes: Collection[str], now: float) -> None:
-        """A partition lacks these lanes: perhaps it has lost them, whatever its epoch. That is looked up once in a while for each lane."""
+        """A partition lacks these lanes; perhaps it has lost them, whatever its epoch. Each lane is looked up once in a while."""
         if any(now - self._doubted.get((partition, lane), -inf) >= SECONDS for lane in lanes):
             self._doubts.add(partition)
             if len(self._doubted) > DOUBTED_MAX:
@@ -118,33 +118,34 @@ class RecentAdds:
             self._doubted.update(dict.fromkeys([(partition, lane) for lane in lanes], now))
 
     def heard(self, partition: int, epoch: str, now: float) -> list[AddedBatch] | None:
-        """A partition has answered in this epoch. If it is another one than before, answers what was said lately and is to be said again.
-        It answers the same until `caught_up`: what could not be added now is added with the next call."""
+        """A partition has answered in this epoch. If the epoch is new, return what was sent lately and must be sent again; the
+        same until `caught_up`: what cannot be added now is added with the next call."""
         with self._held():
-            said = self._said.get(partition, deque())
+            sent = self._sent.get(partition, deque())
             if self._epochs.setdefault(partition, epoch) == epoch:
                 if partition in self._doubts:
-                    return [one._replace(doubt=True) for one in said]
-                while said and said[0].at < now - SECONDS:
-                    self._let_go(partition, said)
+                    return [one._replace(doubt=True) for one in sent]
+                while sent and sent[0].at < now - SECONDS:
+                    self._let_go(partition, sent)
                 return None
-            kept = [one._replace(at=now) for one in said]
-            said.clear()
-            said.extend(kept)
+            kept = [one._replace(at=now) for one in sent]
+            sent.clear()
+            sent.extend(kept)
         return kept
 
     def caught_up(
         self, partition: int, epoch: str, again: Sequence[AddedBatch] = (), known: Known = NOTHING_KNOWN
     ) -> None:
-        """What `heard` answered in this epoch has been added, as far as its lanes are `known`. Another thread may have noted more since."""
+        """What `heard` returned in this epoch has been added, as far as its lanes are `known`. Another thread may have noted more
+        since."""
         with self._held():
             self._epochs[partition] = epoch
-            said, done = self._said.setdefault(partition, deque()), {id(one.batch) for one in again}
-            told = [one.resolved(known) if id(one.batch) in done else one for one in said]
-            said.clear()
-            said.extend(told)
-            if not any(one.batch.unknown(one.outcomes) for one in said if id(one.batch) not in done):
+            sent, done = self._sent.setdefault(partition, deque()), {id(one.batch) for one in again}
+            told = [one.resolved(known) if id(one.batch) in done else one for one in sent]
+            sent.clear()
+            sent.extend(told)
+            if not any(one.batch.unknown(one.outcomes) for one in sent if id(one.batch) not in done):
                 self._doubts.discard(partition)
 
-    def _let_go(self, partition: int, said: deque[AddedBatch]) -> None:
-        self._sizes[partition] -= said.popleft().batch.size
+    def _let_go(self, partition: int, sent: deque[AddedBatch]) -> None:
+        self._sizes[partition] -= sent.popleft().batch.size

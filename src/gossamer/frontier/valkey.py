@@ -55,7 +55,7 @@ def found_crawl(connection: Connection, crawl: str) -> tuple[int, int]:
 
 
 def check_data(settings: Settings, crawl: str) -> None:
-    """`UnknownCrawl` where the embedded server would have nothing to tell: none is started to find that out."""
+    """Raise `UnknownCrawl` if the embedded server has no data: it is not started to find that out."""
     directory = data_directory(settings)
     if directory is None:
         return

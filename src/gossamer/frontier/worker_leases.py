@@ -44,7 +44,7 @@ class WorkerLeases:
         return self._tasting.get(incarnation) if alone is None else alone[0]
 
     def quarantine(self, incarnation: str, partition: int, quarantined: bool) -> None:
-        """What a partition said of that in its last answer."""
+        """Note what a partition's last reply said about it."""
         if quarantined:
             self._tasting.setdefault(incarnation, partition)
         elif self._tasting.get(incarnation) == partition:

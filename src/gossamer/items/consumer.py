@@ -45,6 +45,6 @@ class ItemConsumer:
         return tuple(dict.fromkeys(name for item in islice(items, look or None) for name in item))
 
     def keep(self, positions: Mapping[int, str]) -> None:
-        """The items up to these positions are on disk."""
+        """Acknowledge the items up to these positions: they are on disk."""
         self._frontier.keep_items(self.group, self.consumer, positions)
         self.positions.update(positions)

@@ -36,7 +36,8 @@ def export(
     heard: Callable[[int], None],
     begun: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Write what waits; how many items that were. `begun` hears how many about that will be, `heard` how many are written."""
+    """Write what waits. Return the number of items. `begun` is called with about how many there will be, `heard` with how many
+    are written."""
     if plan.form == "parquet":
         parquet.package()
     owner = {"crawl": frontier.crawl, "group": plan.group, "consumer": plan.consumer, "format": plan.form}

@@ -74,7 +74,7 @@ def same_columns(path: Path, fixed: Sequence[str] | None, chosen: Sequence[str] 
 
 
 def write(source: ItemConsumer, path: Path, marks: PositionFile, lines: LineFormat, heard: Heard) -> int:
-    """Append what waits to the file; how many items that were."""
+    """Append what waits to the file. Return the number of items."""
     written = 0
     with _opened(path, marks.mark.size) as stream:
         if marks.mark.size == 0:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,7 @@ class ExistingFile:
 
 
 def write(source: ItemConsumer, path: Path, before: ExistingFile, chosen: Sequence[str] | None, heard: Heard) -> int:
-    """Put a file in the place of the old one that has what waits too; how many items that were."""
+    """Put a file in the place of the old one that has what waits, too. Return the number of items."""
     arrow, parquet = package()
     until = dict(source.positions)
 
@@ -168,13 +169,7 @@ def _table(arrow: Any, schema: Any, kinds: Kinds, rows: Sequence[Item]) -> Any:
 
 
 def _grouped(items: Iterator[Item]) -> Iterator[list[Item]]:
-    rows: list[Item] = []
-    for item in items:
-        rows.append(item)
-        if len(rows) >= ROWS:
-            yield rows
-            rows = []
-    if rows:
+    while rows := list(islice(items, ROWS)):
         yield rows
 
 

@@ -83,13 +83,13 @@ def _refuse_feed(path: Path, stream: IO[bytes]) -> None:
 
 
 def sync(stream: IO[bytes]) -> None:
-    """What was written is on disk."""
+    """Bring what was written to disk."""
     stream.flush()
     os.fsync(stream.fileno())
 
 
 def _sync_directory(path: Path) -> None:
-    """A new name is on disk too."""
+    """Bring a new name to disk, too."""
     fd = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(fd)

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from gossamer.model.fetch import DEFAULT, FetchOptions
 
 NOTHING: Mapping[str, Any] = {}
+AT_ITS_URL = -1
+"""The session of a page that has redirected, and is asked for by the URL at which it begins again should the session be over."""
 TRAIL = 16
 """How many of the pages that led to a page its trail keeps."""
 
@@ -55,6 +57,13 @@ class PageRequest(NamedTuple):
     """Of a page turn from a page that a function read: the digests of its record's key and of the lists in it."""
     thread: Mapping[str, Any] = NOTHING
     """Of a page turn of a thread that is one row: the key of the row."""
+    session: int = 0
+    """Of a redirect of a site with a login: the session in which the page redirected, or AT_ITS_URL. In a session, it was not asked whether
+    the page was seen, since it may lead to the login page."""
+    back: int = 0
+    """Of a redirect in a session: how many of its hops come before the URL at which the page begins again after a login."""
+    begun: int = 0
+    """How often the page has begun again."""
 
     @property
     def before(self) -> str:

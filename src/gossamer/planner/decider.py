@@ -24,6 +24,8 @@ class Decision(NamedTuple):
     late: bool = False
     over: bool = False
     tasks: bool = False
+    began: float | None = None
+    """When the present round began."""
 
 
 def last_round(state: GroupState, now: float) -> LastRound:
@@ -77,7 +79,7 @@ class Decider:
         action, why = self._next(group, last, paused, now, behind)
         if action is Action.WAIT and not (late or over or tasks):
             return None
-        return Decision(name, last.number, action, why, late, over, tasks)
+        return Decision(name, last.number, action, why, late, over, tasks, state.began)
 
     def _next(
         self, group: PlannedGroup, last: LastRound, paused: bool, now: float, behind: float

@@ -14,7 +14,7 @@ has one page queued beyond the limit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from gossamer.frontier.contract import Frontier
@@ -25,6 +25,7 @@ POLICIES: Mapping[str, Policy] = {"weights": weighted_shares, "neocrawler": rate
 MILLION = 1_000_000
 KEPT = 32
 """One place in this many is kept for lanes that have nothing queued while others hold the rest."""
+OFF = "its file turns it off"
 STARVED = 30
 """After this many cycles in which a lane with due pages had nothing queued for lack of room, it has one page in each, whatever the limit."""
 
@@ -63,15 +64,15 @@ class Feeder:
         self._queued: dict[tuple[int, str], int] = {}
         """What was queued of each lane, on each partition, at the end of the last cycle."""
 
-    def feed(self, term: int) -> int:
+    def feed(self, term: int, off: Container[str] = ()) -> int:
         """Queue what is due, as far as there is room; answers how many pages. What is found waits for a planner that has called lately:
-        each partition is called in every cycle."""
+        each partition is called in every cycle. `off`: sites that their file turns off, which are as good as paused."""
         owed: dict[tuple[int, str], Share] = {}
         queued: dict[tuple[int, str], int] = {}
-        moved, limits = 0, self._limits if self._limits[-1] else self._in_turn()
+        moved, limits = 0, self._limits if self._limits[-1] else self._in_turn(off)
         for partition in range(self._frontier.partitions):
             self._keep()
-            lanes, limit = self._frontier.due_lanes(partition), limits[partition]
+            lanes, limit = self._due(partition, off), limits[partition]
             scheduled = scheduled_in(lanes)
             room = limit - limit // KEPT - scheduled
             claims = self._claims(partition, lanes, room)
@@ -88,10 +89,14 @@ class Feeder:
         self._owed, self._queued = owed, queued
         return moved
 
-    def _in_turn(self) -> list[int]:
+    def _due(self, partition: int, off: Container[str]) -> list[DueLane]:
+        lanes = self._frontier.due_lanes(partition)
+        return [lane._replace(paused=lane.paused or OFF) if lane.group in off else lane for lane in lanes]
+
+    def _in_turn(self, off: Container[str]) -> list[int]:
         """What may be queued on each partition: what is, and a place more where there are due pages, as far as the limit goes."""
         number = self._frontier.partitions
-        found = [self._frontier.due_lanes(partition) for partition in range(number)]
+        found = [self._due(partition, off) for partition in range(number)]
         limits = [scheduled_in(lanes) for lanes in found]
         for partition in [(self._turn + step) % number for step in range(number)]:
             if sum(limits) < self._limit and any(lane.due and not lane.paused for lane in found[partition]):

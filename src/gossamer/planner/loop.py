@@ -110,7 +110,8 @@ class Planner:
                 self._keep_leading()
                 if self._done(decision, state.groups[decision.group].obstacle):
                     done.append(decision)
-            fed = self._feeder.feed(self.term)
+            off = {name for name, group in self._schedules.groups.items() if group.off}
+            fed = self._feeder.feed(self.term, off)
             self._watch(state)
             self._look_after_tasks(self._keep_leading)
         except NotLeader:
@@ -118,7 +119,7 @@ class Planner:
         return Cycle(leader, done, fed)
 
     def _look_after_tasks(self, between: Callable[[], None]) -> None:
-        """Push again what a server has lost. One that is away, or a file that cannot be read, is tried again in the next cycle."""
+        """Push again what a server has lost. One that does not answer, or a file that cannot be read, is tried again in the next cycle."""
         if self._tasks is None:
             return
         try:
@@ -217,9 +218,14 @@ class Planner:
             return decision.late or decision.tasks
         again = decision.action is Action.RESEED
         self._check_tasks(group, number + 1)
-        if decision.action is Action.REPLACE and not self._dropped(group, number):
+        if decision.action is Action.REPLACE and not (self._is_present(decision) and self._dropped(group, number)):
             return False
-        begun = self._frontier.new_round(group, number + 1, trigger=TRIGGER, who=self.name, term=self.term, again=again)
+        begun = self._frontier.new_round(
+            group, number + 1, trigger=TRIGGER, who=self.name, term=self.term, again=again, after=decision.began
+        )
+        if begun <= number:
+            # The server went back meanwhile: what was decided is of rounds that it has lost.
+            return False
         # Not before: workers of the last round would take them, with its arguments, and leave out what that round has seen.
         self._push_tasks(group, begun)
         if self._schedules.groups[group].tasks is not None:
@@ -271,6 +277,11 @@ class Planner:
             logger.info("Round %d of %s is over.", number, group)
         return True
 
+    def _is_present(self, decision: Decision) -> bool:
+        """Whether the round that was decided about is still the last one: the server may have gone back, and lost it."""
+        [info] = self._frontier.rounds(decision.group, 1)
+        return (info.round, info.began) == (decision.round, decision.began)
+
     def _dropped(self, group: str, number: int) -> bool:
         """Drop what is left of a round; False: not all of it yet, since pages are in progress or there is too much for one cycle."""
         until = self._clock() + DROP
@@ -294,18 +305,18 @@ def run(
 ) -> None:
     """Run a cycle `every` so often, in seconds, until `wait` returns True. `wait` waits for the given seconds, or until
     the end."""
-    away = False
+    in_outage = False
     while True:
         began = clock()
         try:
             planner.cycle()
-            if away:
+            if in_outage:
                 logger.info("The server answers again.")
-            away = False
+            in_outage = False
         except FrontierUnavailable as error:
-            if not away:
+            if not in_outage:
                 logger.warning("The planner waits for its server: %s", error)
-            away = True
+            in_outage = True
         if wait(max(every - (clock() - began), 0.05)):
             break
     try:

@@ -85,6 +85,22 @@ def task_source(group: PlannedGroup) -> str:
     return f"{group.tasks.key}: {group.tasks.source}" if group.tasks is not None else ""
 
 
+def obstacles(frontier: Frontier) -> dict[str, str]:
+    """What keeps a planner from what is due, by group; read without the files where nothing does."""
+    state = frontier.plan_state()
+    noted = {name: here for name, here in state.groups.items() if here.obstacle}
+    if not noted:
+        return {}
+    schedules = Schedules(frontier)
+    schedules.update(state.documents)
+    found = {
+        name: obstacle_to(group, here, state.time_of(here))
+        for name, here in noted.items()
+        if (group := schedules.groups.get(name)) is not None
+    }
+    return {name: why for name, why in found.items() if why}
+
+
 def coming(frontier: Frontier, seconds: float) -> tuple[PlanState, list[Event], Mapping[str, PlannedGroup]]:
     """The rounds that begin in the next `seconds`, and all that is planned."""
     state = frontier.plan_state()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import logging
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from gossamer.errors import GossamerError, NotLeader, PermissionDenied, SiteError, StoreError
 from gossamer.frontier.client import FunctionClient
@@ -27,14 +29,48 @@ MOST_ROWS = 1_000_000
 """A query that finds more fails; `gossamer task feed` is for tables of any size."""
 LATELY = 60.0
 """Seconds for which it is looked whether the server that has the tasks was replaced, and may have lost them."""
+KEPT = 4_000_000
+"""Bytes of a round's tasks that are kept in memory meanwhile; more are in a temporary file."""
+
+
+class KeptTasks:
+    """The tasks of a round, one a line: their file or query may have others by the time a server has lost them. Where there is no room
+    for them on the disk, they are not kept."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = tempfile.SpooledTemporaryFile(KEPT)  # noqa: SIM115
+
+    def add(self, tasks: Sequence[bytes]) -> None:
+        if self._file is not None:
+            try:
+                self._file.writelines(task + b"\n" for task in tasks)
+            except OSError as error:
+                logger.warning("Tasks of a round are not kept, in case that the server loses them: %s", error)
+                self.close()
+
+    def read(self) -> Iterator[bytes] | None:
+        if self._file is None:
+            return None
+        self._file.seek(0)
+        return (line[:-1] for line in self._file)
+
+    def close(self) -> None:
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
+            self._file = None
+
+    def __del__(self) -> None:
+        self.close()
 
 
 class PushedTasks(NamedTuple):
-    """Tasks that were pushed lately: by which rule, to which server process, and until when to look after them."""
+    """Tasks that were pushed lately: by which rule, to which server process, until when to look after them, and the tasks."""
 
     rule: SpiderTasks
     run: str
     until: float
+    kept: KeptTasks
 
 
 class RoundTasks:
@@ -55,7 +91,23 @@ class RoundTasks:
     def push(self, name: str, rule: SpiderTasks, between: Callable[[], object]) -> int:
         """Push the tasks of a round, each once by the round's `name`; how many were new. `between` is called between two batches.
         SiteError or StoreError if they cannot be read."""
+        kept = KeptTasks()
+        try:
+            return self._push(name, rule, map(encoded, self._rows(rule)), kept, between, adds=True)
+        except BaseException:
+            kept.close()
+            raise
 
+    def _push(
+        self,
+        name: str,
+        rule: SpiderTasks,
+        tasks: Iterable[bytes],
+        kept: KeptTasks,
+        between: Callable[[], object],
+        *,
+        adds: bool = False,
+    ) -> int:
         def key_of(task: bytes) -> str:
             return f"{name}:{blake2b(task, digest_size=16).hexdigest()}"
 
@@ -63,12 +115,19 @@ class RoundTasks:
         run = self._run(rule)
         producer = Producer(self._function_client, rule.key, unique=KNOWN, key_of=key_of)
         new = 0
-        for batch in batches(map(encoded, self._rows(rule))):
+        for batch in batches(tasks):
+            if adds:
+                kept.add(batch)
             new += producer.push(batch).new
             between()
         # Not before: what broke off half way is pushed again.
-        self._lately[name] = PushedTasks(rule, run, self._clock() + LATELY)
+        if name in self._lately and self._lately[name].kept is not kept:
+            self._forget(name)
+        self._lately[name] = PushedTasks(rule, run, self._clock() + LATELY, kept)
         return new
+
+    def _forget(self, name: str) -> None:
+        self._lately.pop(name).kept.close()
 
     def push_lost(self, is_noted: Callable[[str], bool], between: Callable[[], object]) -> None:
         """Push again what was pushed lately to servers that were replaced since: in a cluster, the node that has the tasks may have lost
@@ -76,12 +135,12 @@ class RoundTasks:
         its tasks: otherwise they are pushed when it is. Raises what is in the way of some, after the others were pushed; these are tried
         again with the next call."""
         problem: GossamerError | None = None
-        for name, (rule, run, until) in list(self._lately.items()):
+        for name, (rule, run, until, kept) in list(self._lately.items()):
             try:
                 if self._run(rule) != run:
-                    self._push_again(name, rule, is_noted, between)
+                    self._push_again(name, rule, kept, is_noted, between)
                 elif self._clock() >= until:
-                    del self._lately[name]
+                    self._forget(name)
             except NotLeader:
                 raise
             except GossamerError as error:
@@ -91,11 +150,19 @@ class RoundTasks:
             raise problem
 
     def _push_again(
-        self, name: str, rule: SpiderTasks, is_noted: Callable[[str], bool], between: Callable[[], object]
+        self,
+        name: str,
+        rule: SpiderTasks,
+        kept: KeptTasks,
+        is_noted: Callable[[str], bool],
+        between: Callable[[], object],
     ) -> None:
         if not is_noted(name):
-            del self._lately[name]
-        elif lost := self.push(name, rule, between):
+            self._forget(name)
+            return
+        # Those of the round, and not what the file or the query has by now, which is for the next one.
+        tasks = kept.read()
+        if lost := self.push(name, rule, between) if tasks is None else self._push(name, rule, tasks, kept, between):
             logger.warning(
                 "The server of %s was restarted or replaced, and has lost %d tasks of a round: pushed again.",
                 rule.key,

@@ -6,16 +6,16 @@ is kept, that no two files describe the same site, and that the group of a site 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from gossamer.errors import SiteError, UnknownDocument, UnknownGroup
+from gossamer.errors import SiteError, UnknownDocument, UnknownGroup, VersionConflict
 from gossamer.frontier.contract import Frontier
-from gossamer.model import Document, DocumentInfo
+from gossamer.model import DocumentInfo
 from gossamer.model.document import DRAINING
 from gossamer.model.reply import REMOVED
 from gossamer.registry.site_text import SiteText, names_in, sites_in
-from gossamer.registry.versions import FileVersions
+from gossamer.registry.versions import StoredFiles
 from gossamer.sites.crossing import crossings
 from gossamer.sites.file.load import LoadedSite, survey_text
 from gossamer.sites.file.problems import Problem, SiteErrors, did_you_mean, errors_of
@@ -50,12 +50,11 @@ class PushResult(NamedTuple):
     former: DocumentInfo | None = None
 
 
-class Registry:
+class Registry(StoredFiles):
     """The site files of one crawl. Made for one command or one question: what it has read it does not read again."""
 
     def __init__(self, frontier: Frontier) -> None:
-        self.frontier = frontier
-        self._versions = FileVersions(frontier, KIND)
+        super().__init__(frontier, KIND)
         self._read: dict[tuple[str, int], tuple[str, ...]] = {}
         self._texts: dict[tuple[str, int], str] = {}
 
@@ -64,19 +63,35 @@ class Registry:
         return self.push_all([SiteText(name, text, file or name)], who=who, note=note)[0]
 
     def push_all(
-        self, texts: Sequence[SiteText], *, who: str, note: str = "", expected: int | None = None
+        self,
+        texts: Sequence[SiteText],
+        *,
+        who: str,
+        note: str = "",
+        expected: int | None = None,
+        noted: Callable[[PushResult], None] = lambda _: None,
     ) -> list[PushResult]:
         """Keep several files. All are checked first: if anything is wrong with any of them, nothing is changed. A file that
         is kept already, word for word, gets no new version. VersionConflict if another has pushed a file meanwhile, or since the version
-        `expected` (0: none)."""
+        `expected` (0: none), or has pushed another file with one of these sites. `noted` is called with each file as soon as it is there."""
         known = {info.name: info for info in self.frontier.documents(KIND)}
         sites = self._checked(texts)
         before = [site for text in texts if text.name in known for site in self.last_sites(known[text.name])]
+        pushed: list[PushResult] = []
         try:
-            return [self._put(text, known.get(text.name), sites[text.name], who, note, expected) for text in texts]
+            for text in texts:
+                pushed.append(self._put(text, known.get(text.name), sites[text.name], who, note, expected))
+                noted(pushed[-1])
+            self._check_others(pushed, who)
+            return pushed
+        except VersionConflict as error:
+            there = [one.name for one in pushed if one.changed and self._is_newest(one)]
+            if not there:
+                raise
+            raise VersionConflict(f"{error} These files are pushed: {', '.join(there)}.") from None
         finally:
-            # Also for those that were put before one could not be.
-            self._follow(before)
+            # Also for those that were put before one could not be, or did not stay.
+            self._follow([*before, *(site for one in pushed for site in one.groups)])
 
     def _put(
         self,
@@ -87,10 +102,41 @@ class Registry:
         note: str,
         expected: int | None,
     ) -> PushResult:
-        version, changed = self._versions.push(text.name, text.text, old, who=who, note=note, expected=expected)
+        # A file that is being drained gets a version also if it is the same: whoever removes the one before is told.
+        again = text.name in draining(self.frontier)
+        version, changed = self._versions.push(
+            text.name, text.text, old, who=who, note=note, expected=expected, again=again
+        )
         self._serve_again(text.name, who)
         self._read[text.name, version] = sites
         return PushResult(text.name, version, changed, sites, old if changed else None)
+
+    def _check_others(self, pushed: Sequence[PushResult], who: str) -> None:
+        """VersionConflict if somebody has pushed another file with one of these sites at the same moment. Of two such files the first one
+        stays; the other is as it was before."""
+        mine = {one.name: one for one in pushed if one.changed}
+        infos = {info.name: info for info in self.frontier.documents(KIND) if not info.deleted}
+        problems = []
+        for name, one in mine.items():
+            if name not in infos or infos[name].version != one.version:
+                continue
+            for other in infos.values():
+                same = set(one.groups).intersection(self._sites(other)[0] if other.name not in mine else ())
+                # If they came in the same millisecond, none may know which was first: then none stays.
+                if same and other.at <= infos[name].at:
+                    note = f"{other.who or 'somebody'} was faster with {other.name}"
+                    self._versions.withdraw(name, one.version, one.former, who=who, note=note)
+                    problems.append(
+                        f"{name} was not pushed: {other.who or 'somebody'} pushed {other.name} at the same moment, which also has the site "
+                        f"{min(same)}. Remove the site from one of them, and push again."
+                    )
+                    break
+        if problems:
+            raise VersionConflict(" ".join(problems))
+
+    def _is_newest(self, pushed: PushResult) -> bool:
+        newest = self._versions.newest(pushed.name)
+        return newest is not None and newest.version == pushed.version
 
     def _serve_again(self, name: str, who: str) -> None:
         """The file is pushed: its sites begin rounds again."""
@@ -178,7 +224,7 @@ class Registry:
         return filed
 
     def find(self, name: str, *, removed: bool = False) -> DocumentInfo:
-        """The file called so, or the file that describes the site called so."""
+        """The file of this name, or the file that describes the site of this name."""
         infos = self.frontier.documents(KIND)
         present = {info.name: info for info in infos if removed or not info.deleted}
         if name in present:
@@ -193,30 +239,18 @@ class Registry:
             f"the crawl has no site file {name!r}, nor a site of that name{f' ({hint})' if hint else ''}."
         )
 
-    def show(self, name: str, version: int | None = None) -> Document:
-        """A file as it was written, now or in another version that is kept."""
-        return self._versions.show(self.find(name, removed=version is not None).name, version)
-
-    def history(self, name: str) -> list[DocumentInfo]:
-        """The versions of a file that are kept, newest first."""
-        return self._versions.history(self.find(name, removed=True).name)
-
-    def diff(self, name: str, old: int | None = None, new: int | None = None) -> str:
-        """What the version `new` (the present one) has that `old` (the one before it) has not, as a unified diff."""
-        return self._versions.diff(self.find(name, removed=True).name, old, new)
-
     def rollback(self, name: str, version: int, *, who: str, note: str = "") -> PushResult:
         """Keep an older version again, as the newest; also of a file that was removed."""
         info = self.find(name, removed=True)
         old = self._versions.show_old(info.name, version)
         return self.push(old.text, info.name, who=who, note=note or f"as version {version}")
 
-    def remove(self, name: str, *, who: str, note: str = "") -> tuple[str, ...]:
-        """Take a file away. Nothing more is leased from its sites' groups; what they hold stays, until `drop`, or for when the
-        file is put again. Answers the sites. What broke off is finished by calling it again."""
+    def remove(self, name: str, *, who: str, note: str = "", expected: int | None = None) -> tuple[str, ...]:
+        """Remove a file. Nothing more is leased from its sites' groups; what they hold stays until `drop`, or until the file is
+        pushed again. Return the sites. If it breaks off, call it again to finish."""
         info = self.find(name, removed=True)
         sites = self.last_sites(info)
-        self.frontier.drop_document(KIND, info.name, who=who, note=note)
+        self._versions.remove(info.name, info.version if expected is None else expected, who=who, note=note)
         self._serve_again(info.name, who)
         self._follow(sites)
         return sites
@@ -226,14 +260,14 @@ class Registry:
         return any(name in self._sites(info)[0] for info in self.frontier.documents(KIND))
 
     def drop(self, site: str) -> Iterator[int]:
-        """Take all that the frontier keeps of a site, in bounded steps, as `Frontier.drop_group` does."""
+        """Delete everything that the frontier keeps of a site, in bounded steps, as `Frontier.drop_group` does."""
         try:
             yield from self.frontier.drop_group(site)
         except UnknownGroup:
             return  # It has never run.
 
     def pause(self, name: str, reason: str) -> tuple[str, ...]:
-        """Lease nothing from a site, or from all sites of a file; also before they have ever run. Answers the sites."""
+        """Lease nothing from a site, or from all sites of a file, even if they have never run. Return the sites."""
         sites = self._named(name)
         known = {row.group for row in self.frontier.counts().groups}
         for site in sites:
@@ -253,7 +287,7 @@ class Registry:
         return {site: waiting.get(site, "") for site in sites}
 
     def _named(self, name: str) -> tuple[str, ...]:
-        """The site called so, or else the sites of the file called so."""
+        """The site of this name, or else the sites of the file of this name."""
         sites, problem = self._sites(info := self.find(name))
         if name in sites:
             return (name,)
@@ -292,12 +326,15 @@ class Registry:
         return next((self._sites(one)[0] for one in versions if not one.deleted), ())
 
     def _follow(self, before: Sequence[str]) -> None:
-        """Stop the groups of the sites among these that are gone, and let all go on that are back."""
+        """Pause the groups of those sites that are gone, and resume all that are back."""
         present = {site for info in self.frontier.documents(KIND) for site in self._sites(info)[0]}
         paused = {row.group: row.paused for row in self.frontier.counts().groups}
-        for site in before:
-            if site not in present and paused.get(site) == "":
-                self.frontier.pause(group=site, reason=REMOVED)
-        for site, reason in paused.items():
-            if reason == REMOVED and site in present:
+        gone = [site for site in before if site not in present and paused.get(site) == ""]
+        for site in gone:
+            self.frontier.pause(group=site, reason=REMOVED)
+        if gone:
+            # Who pushed one of them meanwhile did not see that it is paused.
+            present = {site for info in self.frontier.documents(KIND) for site in self._sites(info)[0]}
+        for site in (*gone, *(site for site, reason in paused.items() if reason == REMOVED)):
+            if site in present:
                 self.frontier.resume(group=site)

@@ -6,25 +6,25 @@ from collections.abc import Mapping
 
 from gossamer.errors import SiteError, UnknownDocument
 from gossamer.frontier.contract import Frontier
-from gossamer.model import Document, DocumentInfo
+from gossamer.model import DocumentInfo
 from gossamer.registry.registry import PushResult, Registry
-from gossamer.registry.versions import FileVersions
+from gossamer.registry.versions import StoredFiles
 from gossamer.sites.spider import KIND, LoadedSpiders, load_spiders
 
 
-class SpiderFiles:
+class SpiderFiles(StoredFiles):
     """The spider files of one crawl. Made for one command: what it has read it does not read again."""
 
     def __init__(self, frontier: Frontier) -> None:
-        self._frontier = frontier
-        self._versions = FileVersions(frontier, KIND)
+        super().__init__(frontier, KIND)
         self._spiders: dict[str, tuple[str, ...]] | None = None
 
     def push_all(
         self, texts: Mapping[str, str], *, who: str, note: str = "", expected: int | None = None
     ) -> tuple[list[PushResult], dict[str, LoadedSpiders]]:
-        """Keep files, by name; also what they say. All are checked first: if anything is wrong with any of them, nothing is changed. A
-        file that is kept already, word for word, gets no new version. VersionConflict as with sites."""
+        """Keep files, by name. Return what became of each, and what they say. All are checked first: if anything is wrong with
+        any of them, nothing is changed. A file that is kept already, word for word, gets no new version. VersionConflict as with
+        sites."""
         loaded = {name: load_spiders(text, f"{name}.yaml") for name, text in texts.items()}
         spiders = {name: tuple(plan.spider for plan in found.plans) for name, found in loaded.items()}
         self._check_owners(spiders)
@@ -35,18 +35,6 @@ class SpiderFiles:
             pushed.append(PushResult(name, version, changed, spiders[name], former if changed else None))
         return pushed, loaded
 
-    def show(self, name: str, version: int | None = None) -> Document:
-        """A file as it was written, now or in another version that is kept."""
-        return self._versions.show(self.find(name, removed=version is not None).name, version)
-
-    def history(self, name: str) -> list[DocumentInfo]:
-        """The versions of a file that are kept, newest first."""
-        return self._versions.history(self.find(name, removed=True).name)
-
-    def diff(self, name: str, old: int | None = None, new: int | None = None) -> str:
-        """What the version `new` (the present one) has that `old` (the one before it) has not, as a unified diff."""
-        return self._versions.diff(self.find(name, removed=True).name, old, new)
-
     def rollback(self, name: str, version: int, *, who: str, note: str = "") -> PushResult:
         """Keep an older version again, as the newest; also of a file that was removed."""
         name = self.find(name, removed=True).name
@@ -55,14 +43,14 @@ class SpiderFiles:
         return pushed
 
     def remove(self, name: str, *, who: str, note: str = "") -> str:
-        """Take a file away; its name."""
-        found = self.find(name).name
-        self._frontier.drop_document(KIND, found, who=who, note=note)
-        return found
+        """Remove a file. Return its name."""
+        found = self.find(name)
+        self._versions.remove(found.name, found.version, who=who, note=note)
+        return found.name
 
     def find(self, name: str, *, removed: bool = False) -> DocumentInfo:
-        """The file called so, or the file that plans the spider called so."""
-        infos = {info.name: info for info in self._frontier.documents(KIND)}
+        """The file of this name, or the file that plans the spider of this name."""
+        infos = {info.name: info for info in self.frontier.documents(KIND)}
         if name in infos and (removed or not infos[name].deleted):
             return infos[name]
         for file, spiders in self._present().items():
@@ -78,8 +66,8 @@ class SpiderFiles:
         """The spiders of each file. One that cannot be read plans nothing new."""
         if self._spiders is None:
             self._spiders = {}
-            names = [info.name for info in self._frontier.documents(KIND) if not info.deleted]
-            for document in self._frontier.read_documents(KIND, names):
+            names = [info.name for info in self.frontier.documents(KIND) if not info.deleted]
+            for document in self.frontier.read_documents(KIND, names):
                 try:
                     plans = load_spiders(document.text, document.name).plans
                 except SiteError:
@@ -90,7 +78,7 @@ class SpiderFiles:
     def _check_owners(self, given: Mapping[str, tuple[str, ...]]) -> None:
         """SiteError if two files plan the same group, of those given and those that the crawl has."""
         owner = {
-            **{site: f"the crawl's site file {file}" for site, file in Registry(self._frontier).owners().items()},
+            **{site: f"the crawl's site file {file}" for site, file in Registry(self.frontier).owners().items()},
             **{
                 spider: f"the crawl's spider file {file}"
                 for file, spiders in self._present().items()

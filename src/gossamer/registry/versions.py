@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from contextlib import suppress
+
 from gossamer.errors import SiteError, UnknownDocument, VersionConflict
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Document, DocumentInfo
@@ -26,10 +29,12 @@ class FileVersions:
         who: str,
         note: str = "",
         expected: int | None = None,
+        again: bool = False,
     ) -> tuple[int, bool]:
-        """Keep a version after `former`, unless that is the same word for word; the version there is now, and whether it is a new one.
-        VersionConflict if there is another one by now, or `former` is not the version `expected` (0: none) that was changed."""
-        if former is not None and not former.deleted and former.digest == text_digest(text):
+        """Keep a version after `former`, unless that is the same word for word. Return the present version, and whether it is
+        new. VersionConflict if there is another one by now, or if `former` is not the version `expected` (0: none) that was
+        changed."""
+        if former is not None and not former.deleted and former.digest == text_digest(text) and not again:
             return former.version, False
         return self._put(name, text, former, who, note, expected), True
 
@@ -41,6 +46,26 @@ class FileVersions:
             return self._frontier.put_document(self._kind, name, text, expected=there, who=who, note=note)
         except VersionConflict:
             raise self._conflict(name, there if expected is None else expected) from None
+
+    def remove(self, name: str, expected: int, *, who: str, note: str = "") -> None:
+        """Mark a file as removed. VersionConflict if it is there in another version than `expected`."""
+        try:
+            self._frontier.drop_document(self._kind, name, expected=expected, who=who, note=note)
+        except VersionConflict:
+            newest = self.newest(name)
+            by = f", version {newest.version} of {newest.who or 'somebody'}" if newest is not None else ""
+            raise VersionConflict(
+                f"{name} is not removed: somebody pushed it meanwhile{by}. If it is to go all the same, give the command again."
+            ) from None
+
+    def withdraw(self, name: str, version: int, former: DocumentInfo | None, *, who: str, note: str) -> None:
+        """Undo a push, unless somebody has pushed the file since: it is as `former` says, or removed if there was none."""
+        with suppress(VersionConflict):
+            if former is None or former.deleted:
+                self._frontier.drop_document(self._kind, name, expected=version, who=who, note=note)
+            else:
+                text = self.show(name, former.version).text
+                self._frontier.put_document(self._kind, name, text, expected=version, who=who, note=note)
 
     def _conflict(self, name: str, expected: int) -> VersionConflict:
         newest = self.newest(name)
@@ -85,3 +110,28 @@ class FileVersions:
         return differences(
             before, self.show(name, newer).text, f"{name} version {older or 0}", f"{name} version {newer}"
         )
+
+
+class StoredFiles(ABC):
+    """What files of every kind have in common: each is found by its name, or by that of a site or spider in it, and its versions are
+    shown and compared."""
+
+    def __init__(self, frontier: Frontier, kind: str) -> None:
+        self.frontier = frontier
+        self._versions = FileVersions(frontier, kind)
+
+    @abstractmethod
+    def find(self, name: str, *, removed: bool = False) -> DocumentInfo:
+        """The file of this name, or the file with the site or spider of this name; UnknownDocument if there is none."""
+
+    def show(self, name: str, version: int | None = None) -> Document:
+        """A file as it was written, now or in another version that is kept."""
+        return self._versions.show(self.find(name, removed=version is not None).name, version)
+
+    def history(self, name: str) -> list[DocumentInfo]:
+        """The versions of a file that are kept, newest first."""
+        return self._versions.history(self.find(name, removed=True).name)
+
+    def diff(self, name: str, old: int | None = None, new: int | None = None) -> str:
+        """What the version `new` (the present one) has that `old` (the one before it) has not, as a unified diff."""
+        return self._versions.diff(self.find(name, removed=True).name, old, new)

@@ -19,6 +19,7 @@ from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from gossamer import heap
 from gossamer.courier import (
     Counters,
     Courier,
@@ -64,7 +65,7 @@ from gossamer.scrapy.request.objects import ObjectCodec
 from gossamer.scrapy.request.shared_objects import SharedObjects
 from gossamer.scrapy.seen import project_filter
 from gossamer.scrapy.seen.duplicates import DuplicateLog
-from gossamer.scrapy.speedups import defaults, heap, known_links
+from gossamer.scrapy.speedups import defaults, known_links
 from gossamer.scrapy.speedups.signals import skip_without_receivers
 from gossamer.scrapy.speedups.urls import install_fast_path
 from gossamer.scrapy.stats import FleetStatsMixin, numbers
@@ -191,6 +192,7 @@ class FleetScheduler(BaseScheduler):
         slots.apart(engine, self.pages.__contains__)
         self.stopping = Shutdown(engine, self.link, self.pages, self.join.settings)
         slots.loosen(engine.downloader)
+        robots.tell_all(engine.downloader)
         self._crawl_delays: robots.Told = {}
         if self.join.policy.crawl_delay:
             self._crawl_delays = robots.listen(engine.downloader, self.courier.crawl_delay)
@@ -206,7 +208,7 @@ class FleetScheduler(BaseScheduler):
         if "signals" in tunes:
             skip_without_receivers(self.crawler.signals)
         if "garbage" in tunes:
-            heap.opened()
+            heap.begin_crawl()
             self._frozen = True
         if "early" in tunes and self.join.remembers and known_links.possible(self.crawler):
             known_links.attach(self.crawler, self.requests.is_known)
@@ -342,7 +344,7 @@ class FleetScheduler(BaseScheduler):
     def close(self, reason: str) -> Deferred[None] | None:
         self.ending.begun = True
         if self._frozen:
-            heap.closed()
+            heap.end_crawl()
             self._frozen = False
         if not self.opened:
             return None  # there is nothing to report

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 from scrapy import Request, Spider
@@ -35,22 +35,21 @@ class FleetCrawlSpider(TaskSpiderMixin, CrawlSpider):
     """A CrawlSpider fed by tasks: its rules apply to what the tasks bring."""
 
     def make_requests(self, data: bytes) -> Request | Iterable[Request] | None:
-        request = request_of(self, data)
-        if request.callback is None:
-            # As Scrapy does for start_urls of a CrawlSpider.
-            request = request.replace(callback=self._parse)
-        return request
+        # As Scrapy does for start_urls of a CrawlSpider.
+        return _called_back(request_of(self, data), self._parse)
 
 
 class FleetSitemapSpider(TaskSpiderMixin, SitemapSpider):
     """A SitemapSpider fed by tasks: each names a sitemap, a sitemap index or a robots.txt."""
 
     def make_requests(self, data: bytes) -> Request | Iterable[Request] | None:
-        request = request_of(self, data)
-        if request.callback is None:
-            request = request.replace(callback=self._parse_sitemap)
-        return request
+        return _called_back(request_of(self, data), self._parse_sitemap)
 
     async def start(self) -> AsyncIterator[Any]:
         for url in self.sitemap_urls:
             yield Request(url, self._parse_sitemap)
+
+
+def _called_back(request: Request, callback: Callable[..., Any]) -> Request:
+    """The request, with this callback unless it names one."""
+    return request if request.callback is not None else request.replace(callback=callback)

@@ -28,7 +28,7 @@ from gossamer.sites.seeds import count, unfold
 from gossamer.sites.tables.tables import Rows, tables
 from gossamer.sites.url.apart import layers_apart
 from gossamer.sites.url.identity import Identifier
-from gossamer.sites.url.meta_refresh import meta_refresh_target
+from gossamer.sites.url.meta_refresh import may_refresh, meta_refresh_target
 from gossamer.sites.url.own import own_url
 
 NOTHING_GRANTED = Grant()
@@ -149,7 +149,7 @@ class CompiledSite:
             self._elsewhere[layer] = Identifier(self.layers[layer].identity or self.site.identity, layer)
         return self._elsewhere[layer].fingerprint(url, method, body)
 
-    def away(self, layer: str, first: str, url: str) -> str | None:
+    def redirected_layer(self, layer: str, first: str, url: str) -> str | None:
         """The layer that a page belongs to after redirects, where its first URL fits its own layer and the last one fits another. None for
         every other page: it is read in its own layer."""
         there = self._elsewhere_than(layer, first, url)
@@ -189,6 +189,8 @@ class CompiledSite:
 
     def meta_refresh(self, layer: str, page: Response) -> str | None:
         """Where a page of HTML sends its visitors at once (meta refresh); None if it is to be read."""
+        if not may_refresh(page):
+            return None
         rule = self.layers.get(layer)
         if rule is None or rule.format is not Format.HTML:
             return None

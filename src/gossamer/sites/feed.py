@@ -78,12 +78,12 @@ def read_feed(body: bytes, base: str) -> FeedUrls | None:
     found, nowhere = [], 0
     for entry in root.iter():
         if _name(entry) in ("item", "entry"):
-            if not (link := _link(entry)):
+            if not (link := _link(entry, base)):
                 nowhere += 1
                 continue
             updated = _text(entry, "updated")
             published = _text(entry, "published") or _text(entry, "pubdate") or _text(entry, "date") or updated
-            found.append(FeedEntry(urljoin(base, link), _time(updated or published), _title(entry), _time(published)))
+            found.append(FeedEntry(link, _time(updated or published), _title(entry), _time(published)))
     return _bounded(FeedUrls(found, [], fault, nowhere))
 
 
@@ -94,7 +94,8 @@ def _bounded(urls: FeedUrls) -> FeedUrls:
     return urls
 
 
-def _link(entry: Any) -> str:
+def _link(entry: Any, base: str) -> str:
+    """The address of an entry. It may be relative to the xml:base around it."""
     best = ""
     for child in entry:
         if _name(child) != "link":
@@ -102,15 +103,21 @@ def _link(entry: Any) -> str:
         href = (child.get("href") or child.text or "").strip()
         relation = child.get("rel", "alternate")
         if href and (relation == "alternate" or not best):
-            best = href
+            best = _joined(base, child, href)
             if relation == "alternate":
                 break
     if not best:
         # An RSS entry's guid is its address unless it says otherwise.
         for child in entry:
             if _name(child) == "guid" and child.get("isPermaLink", "true") == "true":
-                best = (child.text or "").strip()
+                text = (child.text or "").strip()
+                best = _joined(base, child, text) if text else ""
     return best
+
+
+def _joined(base: str, element: Any, address: str) -> str:
+    around: str = element.base or ""
+    return urljoin(urljoin(base, around), address)
 
 
 def _tree(body: bytes) -> tuple[Any, str]:

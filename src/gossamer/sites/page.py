@@ -44,7 +44,8 @@ class Reading(NamedTuple):
     because of `pages`; `unlinked`: the rules of `follow` (follow[0]) that made no link somewhere because a {name} of it is empty;
     `contested`: those with links that an earlier rule leads to another layer, where they are read instead;
     `broken`: the page is not well-formed, and may have been read in part; `skipped`: the rules that count more
-    records for a page turn ({turn*20}) than pages have; `limited`: those that left out links because of a limit of theirs or of the site."""
+    records for a page turn ({turn*20}) than pages have; `limited`: those that left out links because of a limit of theirs or of the site;
+    `linkless`: those that looked for links and found none."""
 
     verdict: PageVerdict
     reason: str
@@ -58,3 +59,4 @@ class Reading(NamedTuple):
     broken: bool = False
     skipped: tuple[str, ...] = ()
     limited: tuple[str, ...] = ()
+    linkless: tuple[str, ...] = ()

@@ -157,11 +157,13 @@ def _depths(entries: list[str], edges: Mapping[str, list[str]]) -> dict[str, int
 
 def lanes(layout: LayerGraph) -> dict[str, LanePolicy]:
     """The policy of each layer's lane, by layer; sitemaps and feeds, where there are any, have lanes of their own."""
-    site = layout.site
-    found = {name: lane(site, layer, layout.depths[name]) for name, layer in site.layers.items()}
+    site, first = layout.site, _lists_tier(layout)
+    found = {name: lane(site, layer, layout.depths[name], first) for name, layer in site.layers.items()}
     for name, used in ((SITEMAP, "sitemap"), (FEED, "feed")):
         if any(getattr(seed, used) is not None for seed in site.seeds):
-            found[name] = LanePolicy(tier=LISTING_TIER, seen=SeenPolicy(scope=SeenScope.ROUND))
+            # Sitemaps stay behind: read beside their pages, they would fill the queue with all of these.
+            tier = LISTING_TIER if first is None or name == SITEMAP else first
+            found[name] = LanePolicy(tier=tier, seen=SeenPolicy(scope=SeenScope.ROUND))
     for name in dict.fromkeys(rule.layer for rule in site.refresh):
         if turns(site, name) and found[name].seen.scope is SeenScope.FOREVER:
             found[f"{AGAIN}{name}"] = replace(found[name], seen=SeenPolicy(scope=SeenScope.ROUND), records=None)
@@ -176,10 +178,22 @@ def turns(site: SiteSpec, name: str) -> bool:
     return any(follow.pages is not None and follow.to in (None, name) for follow in layer.follow)
 
 
-def lane(site: SiteSpec, layer: Layer, depth: int) -> LanePolicy:
+def _lists_tier(layout: LayerGraph) -> int | None:
+    """The tier of lists where rounds begin beside a backlog: that of the deepest layer, with which they share. Behind it, they would be read
+    when nothing is left, and so no sooner than with `overlap: queue`. None: they are as deep as they are."""
+    schedule, layers = layout.site.schedule, layout.site.layers
+    if schedule is None or schedule.overlap != "reseed":
+        return None
+    return -max((layout.depths[name] for name, layer in layers.items() if layer.tier == "deepest"), default=0)
+
+
+def lane(site: SiteSpec, layer: Layer, depth: int, lists: int | None = None) -> LanePolicy:
+    """`lists`: the tier of layers that each round reads again, those of the seeds and those with `seen: round`; None: that of their depth."""
+    again = depth == 0 or (layer.seen or site.seen).scope == "round"
+    deepest = lists if lists is not None and again else -depth
     return LanePolicy(
         order=Order.LIFO if layer.order == "lifo" else Order.FIFO,
-        tier=-depth if layer.tier == "deepest" else layer.tier,
+        tier=deepest if layer.tier == "deepest" else layer.tier,
         weight=layer.weight,
         seen=seen(layer.seen or site.seen),
         max_queued=layer.backlog,

@@ -53,7 +53,7 @@ class Overview(NamedTuple):
 
     @property
     def present(self) -> list[WorkerInfo]:
-        """The workers that are there, or hold something that is to run out."""
+        """The workers that are alive, or hold something that has yet to run out."""
         return [worker for worker in self.workers if self.alive(worker) or worker.held]
 
     @property
@@ -77,7 +77,7 @@ def is_alive(worker: WorkerInfo, now: float) -> bool:
 
 
 def hasty(settings: Settings) -> Settings:
-    """The settings for one who watches: would rather hear now that the server is away than wait for it. Prometheus gives a
+    """The settings for commands that watch: they report an outage at once instead of waiting for its end. Prometheus gives a
     scrape up after ten seconds."""
     given = {
         "GOSSAMER_OUTAGE_SECONDS": 0.0,

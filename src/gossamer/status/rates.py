@@ -12,7 +12,7 @@ WINDOW_SECONDS = 10.0
 
 
 class Rates:
-    """Takes one view after the other; answers with what changed per second over the last ten seconds."""
+    """Takes one view after the other; returns what changed per second over the last ten seconds."""
 
     def __init__(self, window: float = WINDOW_SECONDS) -> None:
         self._window = window

@@ -7,15 +7,19 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import DailyCounts
+from gossamer.model import DailyCounts, GroupCounts
 from gossamer.model import counter_names as names
 from gossamer.model.plural import counted
+from gossamer.model.reply import HostInfo
 from gossamer.status.chart import Series
 from gossamer.status.dead import dead_url, scan_dead
-from gossamer.status.overview import overview
+from gossamer.status.overview import Overview, overview
 
+DAY = 86400.0
 SOON = 60.0
 """Seconds; a page that is tried again within these is not stuck."""
+MOST_HOSTS = 1000
+"""The most blocked hosts that are named."""
 LOOKED = 100_000
 """The most delayed requests of a partition that are looked at."""
 COUNTS = ("fetched", "finished", "replaced", "retried", "failed", "lost", "read", "lacking", "rows", "items")
@@ -48,6 +52,9 @@ LEFT_OUT = {
     names.SKIPPED: "pages with fewer records than the rule counts",
     names.CONTESTED: "pages with links that an earlier rule leads to another layer",
     names.REDIRECTED: "pages that redirected to another layer, where they are read instead",
+    names.REDIRECTED_SEEN: "pages that redirected to a page that was seen before",
+    names.LINKED_GONE: "pages that do not exist (404, 410)",
+    names.LINKED_DENIED: "pages that robots.txt forbids",
     names.UNLINKED: "pages with links whose {name} is empty",
     names.LIMITED: "pages with links beyond limit, pages or limits.depth",
     names.BROKEN: "pages of XML not well-formed, perhaps read in part",
@@ -94,7 +101,7 @@ def daily_series(rows: Sequence[DailyCounts], what: str, days: int, now: float) 
 
 def failures(frontier: ValkeyFrontier, groups: Sequence[str], days: int) -> list[Failures]:
     """Dead letters of the last days by lane and reason, the most first."""
-    since = frontier.counts().now - days * 86400
+    since = _midnight(frontier.counts().now) - (days - 1) * DAY
     found: dict[tuple[str, str, str], Failures] = {}
     for group in groups:
         for letter in scan_dead(frontier, group):
@@ -122,24 +129,54 @@ def left_out(frontier: ValkeyFrontier, groups: Sequence[str]) -> list[LeftOut]:
     ]
 
 
+def _midnight(now: float) -> float:
+    """When the day of UTC began."""
+    return now // DAY * DAY
+
+
 def stuck(frontier: ValkeyFrontier, groups: Sequence[str]) -> Iterator[Stuck]:
     """Groups with something left that nobody fetches, and why: paused or full, no worker, pages that wait for another try, held by
-    workers that fell silent, hosts that are blocked."""
-    view = overview(frontier)
-    alive = [worker for worker in view.workers if view.alive(worker)]
+    workers that fell silent, hosts that are blocked or paused."""
+    view = overview(frontier, hosts=MOST_HOSTS)
+    left = sum(row.open for row in view.groups if row.group in groups)
+    if view.paused and left:
+        yield Stuck("", f"{left:,} open", f"the crawl is paused: {view.paused}")
     for row in view.groups:
-        if row.group not in groups:
-            continue
-        left = f"{row.open:,} open"
-        if row.open and row.paused:
-            yield Stuck(row.group, left, f"paused: {row.paused}")
-        elif row.open and not any(_serves(worker.groups, row.group) for worker in alive):
-            yield Stuck(row.group, left, "no worker serves it")
+        if row.group in groups:
+            yield from _unserved(view, row)
     yield from _retried(frontier, groups)
     if view.stranded:
         yield Stuck("", "leases", view.stranded)
     for host in view.blocked:
         yield Stuck("", f"host {host.host}", f"blocked for {host.blocked_until - view.now:.0f} s more: {host.reason}")
+    if left:
+        for host in _paused_hosts(frontier):
+            yield Stuck("", f"host {host.host}", f"paused: {host.paused}")
+
+
+def _unserved(view: Overview, row: GroupCounts) -> Iterator[Stuck]:
+    """What of a group is left, and is given to nobody."""
+    tasks = sum(each.waiting for each in view.tasks if each.group == row.group)
+    left = [f"{row.open:,} open"] if row.open else []
+    left += [counted(tasks, "task")] if tasks else []
+    served = any(_serves(worker.groups, row.group) for worker in view.workers if view.alive(worker))
+    if left and (row.paused or not served):
+        yield Stuck(row.group, ", ".join(left), f"paused: {row.paused}" if row.paused else "no worker serves it")
+        return
+    for lane in view.lanes:
+        group, _, layer = lane.lane.rpartition(".")
+        if group == row.group and lane.paused and lane.waiting:
+            yield Stuck(group, f"{counted(lane.waiting, 'page')} of {layer}", f"paused: {lane.paused}")
+
+
+def _paused_hosts(frontier: ValkeyFrontier) -> Iterator[HostInfo]:
+    for partition in range(frontier.partitions):
+        cursor = "0"
+        while cursor:
+            page = frontier.scan(partition, "hosts", cursor)
+            found = frontier.hosts([row[0] for row in page.rows]) if page.rows else []
+            yield from (host for host in found if host.paused)
+            cursor = page.cursor
 
 
 def _retried(frontier: ValkeyFrontier, groups: Sequence[str]) -> Iterator[Stuck]:

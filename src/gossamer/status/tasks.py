@@ -9,7 +9,7 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model.reply import Counts, TaskQueueSize
 
 SHORTEST = 1.0
-"""Seconds: what was done in less tells of no pace."""
+"""Seconds; a shorter time says nothing about the pace."""
 
 
 class TaskQueue(NamedTuple):

@@ -19,6 +19,7 @@ from gossamer.model import (
     Request,
     RequestPlace,
 )
+from gossamer.model.counter_names import LEFT_OUT, ROBOTS_DENIED
 from gossamer.model.plural import counted
 from gossamer.model.reply import Counts
 from gossamer.status.dead import dead_id
@@ -37,6 +38,7 @@ DECISIONS = {
     PageEvent.REPLACED: "it led elsewhere: a redirect, or another try, took its place",
     PageEvent.DROPPED: "an operator dropped it from the queue",
 }
+UNFETCHED = "it was not fetched: robots.txt forbids it, or a hook or middleware dropped it"
 CYCLES = 100
 """Cycles of planners that are looked through."""
 
@@ -54,7 +56,7 @@ def reasons(frontier: ValkeyFrontier, lane: str, request: Request) -> Iterator[s
         yield "the layer is new: no worker has served the site since its file was pushed"
         return
     rules = line.lane_policy_from(line.lane_policy(counts.lane_policies[lane])).records
-    yield from _became(frontier, lane, request, rules or RecordPolicy(), counts.now)
+    yield from _became(frontier, lane, request, rules or RecordPolicy(), counts.now, _left_out(group))
     yield from _obstacles(frontier, counts, group, here, request.host)
 
 
@@ -80,7 +82,14 @@ def _obstacles(
         yield "no worker serves the site now"
 
 
-def _became(frontier: ValkeyFrontier, lane: str, request: Request, rules: RecordPolicy, now: float) -> Iterator[str]:
+def _left_out(group: GroupCounts) -> int:
+    """How many pages of a site ended without being fetched: robots.txt forbids them, or a hook or middleware dropped them."""
+    return int(sum(group.counters.get(name, 0) for name in (ROBOTS_DENIED, LEFT_OUT)))
+
+
+def _became(
+    frontier: ValkeyFrontier, lane: str, request: Request, rules: RecordPolicy, now: float, left_out: int
+) -> Iterator[str]:
     try:
         [seen] = frontier.seen(lane, [request.fingerprint])
         [page] = frontier.page_records(lane, [request.fingerprint])
@@ -96,7 +105,9 @@ def _became(frontier: ValkeyFrontier, lane: str, request: Request, rules: Record
         yield _recorded(page, rules, now)
         if page.trail:
             event, at = page.trail[-1]
-            yield f"last decision, at {_moment(at)}: {DECISIONS[event].format(round=page.version, misses=counted(page.misses, 'time'))}"
+            # Whatever is fetched has a status.
+            decided = UNFETCHED if event is PageEvent.READ and not page.status else DECISIONS[event]
+            yield f"last decision, at {_moment(at)}: {decided.format(round=page.version, misses=counted(page.misses, 'time'))}"
     elif not seen and not place.state:
         yield "nothing has led to it: it is no seed that was queued, and no page that was fetched links to it"
     if place.state:
@@ -104,7 +115,7 @@ def _became(frontier: ValkeyFrontier, lane: str, request: Request, rules: Record
     elif page is not None:
         yield from _fed(frontier, page, now)
     elif seen and letter is None:
-        yield _not_found(place)
+        yield _not_found(place, left_out)
 
 
 def _dead_since(page: PageInfo | None) -> float | None:
@@ -130,7 +141,7 @@ def _rediscovered(page: PageInfo, rules: RecordPolicy, now: float) -> str:
     """Whether a page that nothing visits by itself is fetched when a link leads to it."""
     word = page.state.value
     after = {PageState.FINISHED: rules.finished, PageState.FAILED: rules.failed, PageState.GONE: rules.gone}[page.state]
-    newer = "in a later round" if rules.newer and page.state is PageState.FINISHED else ""
+    newer = "in a later round" if rules.newer and page.state is not PageState.FAILED else ""
     later = f"after {_moment(page.since + after)}" if after is not None and page.since + after > now else ""
     if when := " or ".join(filter(None, (newer, later))):
         return f"it is fetched again if a link leads to it {when}, as `rediscover` says"
@@ -152,7 +163,12 @@ def _placed(place: RequestPlace, lane: str, host: str) -> str:
     )
 
 
-def _not_found(place: RequestPlace) -> str:
+def _not_found(place: RequestPlace, left_out: int) -> str:
+    if place.whole and left_out:
+        return (
+            "it was fetched, or left out: it was found, and is neither queued nor in progress. robots.txt, or a hook or middleware, kept "
+            f"{counted(left_out, 'page')} of the site from being fetched"
+        )
     if place.whole:
         return "it was fetched: it was found, and is neither queued nor in progress"
     return "it was found: it is fetched already, or waits behind the 10,000 requests that were looked at"

@@ -1,4 +1,4 @@
-"""Rows, taken apart: checked values, what the database will tell each by, and which sets of children they complete.
+"""Rows, taken apart: checked values, the key that the database will know each by, and which sets of children they complete.
 
 Several writes become one transaction with the meaning that they would have one after the other: later values win, a set of children
 replaces the earlier one.

@@ -6,10 +6,10 @@ import enum
 
 
 class StoreFailure(enum.Enum):
-    """AWAY: cannot be reached or cannot write now; wait. AGAIN: a conflict with another writer; the same transaction may succeed at
+    """UNAVAILABLE: cannot be reached or cannot write now; wait. AGAIN: a conflict with another writer; the same transaction may succeed at
     once. CHANGED: a table or column is missing; prepare again. REFUSED: this row cannot be stored."""
 
-    AWAY = "away"
+    UNAVAILABLE = "unavailable"
     AGAIN = "again"
     CHANGED = "changed"
     REFUSED = "refused"

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 TRIES = 12
 AGAIN_SECONDS = 15.0
-"""How often and how long a transaction is tried that others get in the way of; then the database counts as away."""
+"""How often and how long a transaction is tried that others get in the way of; then the database counts as unavailable."""
 
 
 class Store(Closeable):
@@ -128,7 +128,7 @@ class Store(Closeable):
         self.commit(self.place(rows))
 
     def place(self, rows: Iterable[Row]) -> list[PreparedRow]:
-        """The first half of `write`: check the rows. Does not speak to the database."""
+        """The first half of `write`: check the rows. Makes no call to the database."""
         return self._known.preparer.place(rows)
 
     def commit(self, prepared_rows: Iterable[PreparedRow]) -> None:
@@ -276,7 +276,7 @@ class Store(Closeable):
                 with connection.begin():
                     return work(connection)
             except DBAPIError as error:
-                if connection.invalidated or self._database.trouble(error) is StoreFailure.AWAY:
+                if connection.invalidated or self._database.trouble(error) is StoreFailure.UNAVAILABLE:
                     self._disconnect()
                 raise
             except BaseException:

@@ -24,9 +24,11 @@ from gossamer.store.values import same
 WAITING, RUNNING, DONE, FAILED, LOST = "waiting", "running", "done", "failed", "lost"
 STATES = (WAITING, RUNNING, DONE, FAILED, LOST)
 OTHER = "other"
-"""What rows are counted as whose state is none of these: others have written it. They are not given out."""
+"""How rows are counted whose state is none of these, because someone else has written it. They are not given out."""
 STATE, TRIES, AT, DETAIL = "task_state", "task_tries", "task_at", "task_detail"
 TRIED = f"COALESCE({TRIES}, 0)"
+# What is reported of a row that was never given out was said of another one, which had its key.
+KNOWN = f"NOT ({TRIED} = 0 AND ({STATE} IS NULL OR {STATE} = ''))"
 # An open row that somebody has made one says of no key that it has it.
 OPEN = f"{STATE} IN ('{WAITING}', '{RUNNING}') AND ({DETAIL} IS NULL OR {DETAIL} = :given OR {DETAIL} NOT LIKE :others)"
 # A short text that can be part of an index.
@@ -136,7 +138,7 @@ class TaskTable:
         )
 
     def change(self, rows: Iterable[TaskRow], before: str, after: str) -> None:
-        """Rows that are in one state, at their present try, are in another from now on."""
+        """Move rows from one state to another, if this is still their present try."""
         changed = [{"key": row.key, "tries": row.tries} for row in rows]
         if not changed:
             return
@@ -144,8 +146,8 @@ class TaskTable:
         self._store.transaction(lambda connection: self._update(connection, f"{STATE} = '{after}'", condition, changed))
 
     def end(self, endings: Iterable[TaskEnding]) -> frozenset[str]:
-        """How tries ended. What is done stays done; the failure of an earlier try than the present one says nothing of it: returns the
-        keys of such rows."""
+        """How tries ended. What is done stays done, and what was never given out stays new; the failure of an earlier try than the present
+        one says nothing of it: returns the keys of such rows."""
         by_state: dict[str, list[dict[str, Any]]] = {DONE: [], FAILED: []}
         for ending in endings:
             detail = _stored(ending.detail) or None
@@ -153,8 +155,8 @@ class TaskTable:
 
         def write(connection: Connection) -> frozenset[str]:
             done = [{"key": each["key"], "detail": each["detail"]} for each in by_state[DONE]]
-            self._update(connection, f"{STATE} = '{DONE}', {DETAIL} = :detail", "1 = 1", done)
-            other = f"({STATE} IS NULL OR {STATE} <> '{DONE}') AND {TRIED} <= :tries"
+            self._update(connection, f"{STATE} = '{DONE}', {DETAIL} = :detail", KNOWN, done)
+            other = f"({STATE} IS NULL OR {STATE} <> '{DONE}') AND {TRIED} <= :tries AND {KNOWN}"
             self._update(connection, f"{STATE} = '{FAILED}', {DETAIL} = :detail", other, by_state[FAILED])
             return frozenset(
                 each["key"] for each in by_state[FAILED] if self._tried(connection, each["key"]) > each["tries"]
@@ -163,7 +165,7 @@ class TaskTable:
         return self._store.transaction(write)
 
     def lose(self, rows: Iterable[TaskRow], most: int) -> None:
-        """Nobody has these tries any more: the rows are given out again, or have failed if they were tried so often."""
+        """These tries are lost: give the rows out again, or mark them as failed if they were tried too often."""
         rows = list(rows)
         again = [{"key": row.key, "tries": row.tries} for row in rows if row.tries < most]
         given_up = [{"key": row.key, "tries": row.tries} for row in rows if row.tries >= most]

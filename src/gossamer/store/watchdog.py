@@ -116,6 +116,6 @@ class Watchdog:
 
 
 def shut(number: int) -> None:
-    """Shut down a socket that another thread reads from: that thread sees its end. Closeable it would wait for the reader."""
+    """Shut down a socket that another thread reads from: that thread sees its end. Closing it would wait for the reader."""
     with socket.socket(fileno=os.dup(number)) as same:
         same.shutdown(socket.SHUT_RDWR)

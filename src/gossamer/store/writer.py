@@ -65,7 +65,7 @@ class Writer:
         self._store = store
         self._rows = rows
         self._seconds = seconds
-        self._away = ""
+        self._outage = ""
         self._transactions = 0
         self._queue: deque[_WriteJob] = deque()
         self._waiting = 0
@@ -78,9 +78,9 @@ class Writer:
         self._thread.start()
 
     @property
-    def away(self) -> str:
+    def outage(self) -> str:
         """Why nothing can be written at present; empty when all is well."""
-        return self._away
+        return self._outage
 
     @property
     def waiting(self) -> int:
@@ -186,7 +186,7 @@ class Writer:
         job.end(error)
 
     def _too_late(self) -> StoreUnavailable:
-        return StoreUnavailable(f"The writer was closed before the rows were stored. {self._away}".strip())
+        return StoreUnavailable(f"The writer was closed before the rows were stored. {self._outage}".strip())
 
     def _call(self, job: _WriteJob, call: Callable[[], None]) -> None:
         try:
@@ -211,14 +211,14 @@ class Writer:
             try:
                 self._store.commit([prepared_rows for job in jobs for prepared_rows in job.prepared_rows])
             except StoreUnavailable as error:
-                self._away = str(error)
+                self._outage = str(error)
                 if self._given_up.wait(pause * random.uniform(0.5, 1.0)):
                     for job in jobs:
                         self._end(job, self._too_late())
                     return
                 pause = min(pause * 2, LONGEST_PAUSE)
             except Exception as error:
-                self._away = ""
+                self._outage = ""
                 if len(jobs) == 1:
                     self._end(jobs[0], error if isinstance(error, StoreRefused) else _told(error))
                     return
@@ -226,7 +226,7 @@ class Writer:
                 self._commit(jobs[:half])
                 jobs, pause = jobs[half:], FIRST_PAUSE
             else:
-                self._away = ""
+                self._outage = ""
                 self._transactions += 1
                 for job in jobs:
                     self._end(job)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gossamer.testing.forum_pages import ForumPage
-from gossamer.testing.http1 import headers
 
 _REASONS = {
     200: "OK",
@@ -87,7 +86,7 @@ class Visitor(asyncio.Protocol):
         request, *lines = head.split("\r\n")
         method, _, target = request.partition(" ")
         path = target.partition(" ")[0]
-        said = headers(lines)
+        said = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         host = said.get("host", "")
         known = method in ("GET", "HEAD")
         page = self._page(path, host) if known else ForumPage(405, b"")

@@ -49,6 +49,12 @@ def test_a_later_round_says_what_it_leaves_out_and_an_export_where_records_are(
         place.write(text.replace("SEEN", "seen: round, "))
         assert "pages of list that an earlier round" in said("crawl", file, "-w", "1")
         assert len(site.paths()) == 7
+        place.write(text.replace("SEEN", "revisit: 1d, "))
+        told = said("crawl", file, "-w", "1")
+        assert "pages of list that an earlier round" in told
+        assert (
+            "shop: pages of item are fetched again when they are due (`revisit`), but only while a worker runs" in told
+        )
     notice = said("items", "export", "shop", "out.jsonl")
     assert "records of layers under `store:` are rows in its database" in notice
     assert "ITEM_PIPELINES" not in notice

@@ -120,6 +120,34 @@ class Members:
         handler.wfile.write(data)
 
 
+class Gated(Members):
+    """Members whose pages do not lead to the login page at once when a session is over, but all by way of one URL, or by a meta refresh."""
+
+    def _page(self, path: str, session: str) -> tuple[str, dict[str, Any]]:
+        number, is_over = path.rpartition("/")[2], not self._sessions.get(session, 0)
+        if path == "/list":
+            return "".join(f"<a href=/page/{one}>x</a>" for one in range(1, PAGES + 1)), {}
+        if path == "/gate":
+            return "", {"status": 302, "location": "/login" if is_over else "/welcome"}
+        if path.startswith("/page/") and is_over and int(number) % 2:
+            return "", {"status": 302, "location": "/gate"}
+        if path.startswith("/page/") and is_over:
+            return "<meta http-equiv=refresh content='0; url=/login'>", {}
+        if path.startswith("/page/") and path.count("/") == 2 and int(number) % 5 == 0:
+            return "", {"status": 301, "location": f"/page/new/{number}"}
+        return super()._page(path, session)
+
+
+class Moved(Gated):
+    """Members whose pages with a new URL end the session when they are asked for the second time there."""
+
+    def _page(self, path: str, session: str) -> tuple[str, dict[str, Any]]:
+        if path.startswith("/page/new/") and self.pages.count(path) == 1:
+            self.pages.append(path)
+            self._sessions[session] = 0
+        return super()._page(path, session)
+
+
 @pytest.fixture
 def members() -> Iterator[Members]:
     made = Members(lasts=25)
@@ -154,6 +182,31 @@ def test_one_login_serves_all_workers_and_is_made_again_when_it_is_over(
     )
     for secret in (PASSWORD, json.dumps(PASSWORD)[1:-1], *members.logins):
         assert secret not in everything
+
+
+@pytest.mark.parametrize("kind", [Gated, Moved])
+def test_pages_that_lead_to_the_login_by_way_of_others_are_read_after_it(
+    tmp_path: Path, valkey_server: Server, crawl_name: str, kind: type[Gated]
+) -> None:
+    """Many of them lead to one URL, which is none of them; some redirect in the session, too."""
+    members = kind(lasts=12)
+    members.server.start()
+    place = place_of(tmp_path, valkey_server, crawl_name)
+    text = SITE.replace("SITE/page/[1-40]", "SITE/list").replace("retries: 2", "retries: 9")
+    text = text.replace(
+        "layers:", "layers:\n  list: {match: '^/list', follow: [{css: a, to: page}]}\n  hall: {match: '^/welcome'}"
+    )
+    place.write(text.replace("SITE/", f"{members.server.url}/").replace("ENGINE", "native"))
+    try:
+        told = place.crawl("site.yaml")
+    finally:
+        members.server.close()
+    [site] = told["sites"]
+    assert (site["drained"], site["dead"], site["left"]) == (True, 0, 0)
+    paths = [f"/page/new/{n}" if n % 5 == 0 else f"/page/{n}" for n in range(1, PAGES + 1)]
+    assert sorted(place.rows("select text from pages")) == sorted((f"text of {path}",) for path in paths)
+    assert len(members.logins) > 2
+    assert set(members.pages) == set(paths)
 
 
 def test_a_wrong_password_stops_the_site_and_burns_nothing(

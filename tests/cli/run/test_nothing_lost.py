@@ -242,7 +242,7 @@ def test_seeds_that_cannot_be_read_and_fields_that_are_always_empty_are_reported
         lacking: keep
         fields:
           {title: title, notes: {each: i, fields: {text: {xpath: .}, odd: b, two: u, same: {value: x}}}, wrong: .titel, number: {css: title, type: int}, rare: .rare, never: {css: .x, default: 0}, _more: .y}
-        follow: [{url: '/more/{rare}', to: page, match: '^no'}, {url: '/next/{_more}', to: page, pages: 0}, {url: '/n/{notes.two}', to: page, match: '^no'}]
+        follow: [{url: '/more/{rare}', to: page, match: '/none$'}, {url: '/next/{_more}', to: page, pages: 0}, {url: '/n/{notes.two}', to: page, match: '/none$'}]
     store: {page: {table: pages, key: [url], children: {notes: {key: [same]}}}}
     """
 
@@ -370,3 +370,75 @@ def test_workers_that_cannot_work_are_no_success_where_limits_pages_was_reached(
     assert "Table items in the database has the key (title), the description says (number)" in said
     assert "part not drained; go on with" in said
     assert told(place, place.write(text.replace("pages: 2", "pages: 9"))) == (0, 2, 0, 0)
+
+
+def test_links_to_pages_that_are_not_there_or_forbidden_are_reported(site: Site, place: Place) -> None:
+    site.on("/list", links("/item/1", "/item/2", "/item/3", "/private/1", "/private/2"))
+    site.on("/item/1", Reply(body="<h1>One</h1>"))
+    for path in ("/item/2", "/item/3", "/list?page=2"):
+        site.on(path, Reply(404))
+    site.on("/robots.txt", Reply(body="User-agent: *\nDisallow: /private"))
+    file = place.write(f"""
+    site: shop
+    seeds: ['{site.url}/list']
+    layers:
+      list: {{match: ^/list, follow: [{{css: a, to: item}}, {{url: '/list?page={{turn+1}}', to: list, pages: 0}}]}}
+      item: {{fields: {{title: h1}}}}
+    """)
+    said = place.said("crawl", file, "-w", "1")[1]
+    assert "shop: 2 pages of item do not exist (404, 410)" in said
+    assert "shop: robots.txt forbids 2 pages of item" in said
+    assert "of list" not in said, "that the last page is not there ends the pages that are counted"
+    assert place.said("report", "left-out")[0].splitlines()[1:] == [
+        "shop\titem\tpages that do not exist (404, 410)\t2",
+        "shop\titem\tpages that robots.txt forbids\t2",
+    ]
+
+
+def test_a_layer_that_no_link_leads_to_is_reported(site: Site, place: Place) -> None:
+    site.on("/list/1", links("/list/2"))
+    site.on("/list/2", links("/item/1"))
+    site.on("/item/1", Reply(body="<h1>One</h1>"))
+    text = """
+    site: shop
+    seeds: ['SITE/list/1']
+    layers:
+      list: {match: ^/list, seen: round, follow: [{css: CSS, to: item, match: item}, {css: a, to: list, pages: 0, match: list}]}
+      item: {fields: {title: h1}}
+      front: {match: ^/$, follow: [{css: a, to: list}]}
+    """.replace("SITE", site.url)
+    word = "shop: no link has led to item in any round"
+    said = place.said("crawl", place.write(text.replace("CSS", "a.itme")), "-w", "1")[1]
+    assert word in said
+    assert "front" not in said, "no layer that was read leads there"
+    assert "shop: list.follow[0] found no link on 2 pages, all that were read; if there should be some" in said
+    said = place.said("crawl", place.write(text.replace("CSS", "a")), "-w", "1")[1]
+    assert (word in said, "found no link" in said) == (False, False)
+    # The next page of a list is one that only its own rule leads to.
+    said = place.said(
+        "crawl", place.write(text.replace("CSS", "a").replace("css: a, to: list", "css: a.nxt, to: list")), "-w", "1"
+    )[1]
+    assert "shop: list.follow[1] found no link on 1 page, all that were read" in said
+    site.on("/list/2", links())
+    assert word not in place.said("crawl", place.write(text.replace("CSS", "a")), "-w", "1")[1], "there was one before"
+
+
+def test_a_layer_that_is_there_only_for_the_table_of_its_records_is_not_reported(site: Site, place: Place) -> None:
+    site.on("/item/1", Reply(body="<h1>One</h1>"))
+    text = f"""
+from gossamer import Record, Site
+shop = Site("shop", seeds=["{site.url}/item/1"], politeness={{"robots": "ignore"}})
+@shop.layer("note", table="notes", key=["text"], record={{"text": str}})
+def note(page):
+    yield None
+@shop.layer("lost", match="^/lost", table="lost")
+def lost(page):
+    yield None
+@shop.layer("item", match="^/item")
+def item(page):
+    yield Record("note", {{"text": page.css("h1::text").get()}})
+"""
+    said = place.said("crawl", place.write(text, "shop.py"), "-w", "1")[1]
+    assert "no link has led to lost in any round" in said
+    assert "no link has led to note" not in said
+    assert place.rows("select text from notes") == [("One",)]

@@ -193,9 +193,9 @@ def test_pages_that_name_the_first_as_their_own_are_one_row_in_any_order(place: 
             assert place.rows("select text from comments order by 1") == [(str(page + 1),) for page in range(last)]
 
 
-@pytest.mark.parametrize("end", ["gone", "first", "last", "empty", "one"])
+@pytest.mark.parametrize("end", ["gone", "first", "last", "empty", "one", "list"])
 def test_comments_that_are_deleted_go_where_pages_are_counted_until_one_is_not_there(place: Place, end: str) -> None:
-    """As forums answer for a number that is too high: 404, or a redirect to their first or last page. `one`: page 1 redirects to the first."""
+    """As forums answer for a number that is too high: 404, or a redirect to their first or last page, or to the list. `one`: page 1 redirects to the first."""
 
     def serve(site: Site, threads: dict[int, list[int]]) -> None:
         site.on("/list", links(*(f"/t/{number}" for number in threads)))
@@ -206,6 +206,7 @@ def test_comments_that_are_deleted_go_where_pages_are_counted_until_one_is_not_t
                 found = comments[(at - 1) * ON_A_PAGE : at * ON_A_PAGE]
                 body = f"<h1>T</h1>{''.join(f'<p class=c id={one}>text {one}</p>' for one in found)}"
                 to = f"/t/{number}" if end == "first" or last == 1 else f"/t/{number}?p={last}"
+                to = "/list" if end == "list" else to
                 over = {"gone": Reply(404), "one": Reply(404), "empty": Reply(body="<h1>T</h1>")}.get(
                     end, Reply(302, headers={"Location": to})
                 )

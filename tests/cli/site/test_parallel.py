@@ -61,6 +61,12 @@ def test_a_parameter_that_only_a_file_of_another_share_has_is_known(folder: Path
     assert "leaf" in problem.hint
 
 
+def test_a_range_without_end_is_told(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("site: s\nseeds: ['http://s.example/[1-9:0]']\nlayers: {a: {}}\n")
+    [problem] = check_files([tmp_path], {}, Grant()).problems
+    assert problem.message == "[1-9:0] has a step of 0"
+
+
 def test_ctrl_c_ends_it_with_one_word(folder: Path) -> None:
     with started(folder) as run:
         run.send_signal(signal.SIGINT)

@@ -11,7 +11,8 @@ from gossamer.courier.task.report import TaskReport, carrying
 from gossamer.engine.page.payload import pack, unpack
 from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import Ending, LanePolicy, PageVisit, RecordPolicy, Request, Settlement, Token
+from gossamer.model import CounterChange, Ending, LanePolicy, PageVisit, RecordPolicy, Request, Settlement, Token
+from gossamer.model.counter_names import ROBOTS_DENIED
 from gossamer.model.page import PageRequest
 from gossamer.registry import Registry
 from gossamer.sites.compile import compile_site
@@ -62,7 +63,11 @@ def test_why_a_page_is_fetched_or_not(command: Command, frontier: ValkeyFrontier
     assert "nothing has led to it" in said
     assert "no worker serves the site now" in said
     assert "is queued in forum.list, ahead of the rest" in command("page", "fetch", listing).out
+    assert "is queued in forum.list already, ahead of the rest" in command("page", "fetch", listing).out
     assert [lease.lane for lease in frontier.exchange(Token.fresh(), want=5).leases] == ["forum.list"]
+    assert "is not queued again: the worker" in command("page", "fetch", listing).out
+    assert command("page", "fetch", listing, "--json").json["already"]
+    assert not frontier.exchange(Token.fresh(), want=5).leases
     frontier.add([pack(compiled.link(url, "thread"), "forum.thread") for url in (URL + "0", URL)])
     assert "the worker" in command("page", "why", listing).out
     frontier.pause(group="forum", reason="holidays")
@@ -94,6 +99,72 @@ def test_why_a_page_is_fetched_or_not(command: Command, frontier: ValkeyFrontier
     assert (
         "No layer of the sites of this crawl matches" in command("page", "fetch", "https://other.example/", code=2).err
     )
+
+
+def test_a_page_is_told_of_where_it_is_known_whatever_layer_fits_it_now(
+    command: Command, frontier: ValkeyFrontier
+) -> None:
+    """Nothing had led to pages of a layer that was renamed, nor to those that a rule leads to another layer than the one that fits."""
+    text = "site: forum\nseeds: [https://forum.example/list]\nlayers:\n  list: {match: '^/', follow: [{css: a, to: item}]}\n"
+    text += "  item: {page_records: {max: 100}, fields: {title: h1}}\n"
+    Registry(frontier).push(text, "forum", who="me")
+    [site] = load_text(text)
+    compiled = compile_site(site)
+    frontier.define("forum", compiled.lanes())
+    frontier.add([pack(compiled.link(URL, "item"), "forum.item")])
+    said = command("page", "why", URL).out
+    assert "layer item" in said
+    assert "it is queued in forum.item" in said
+    assert "nothing has led" not in said
+    Registry(frontier).push(text.replace("item", "thing"), "forum", who="me")
+    said = command("page", "why", URL).out
+    assert "layer item, which is gone from the site's file" in said
+    assert "it is queued in forum.item" in said
+    assert [place["layer"] for place in command("page", "show", URL, "--json").json] == ["item"]
+    frontier.add([pack(compiled.link(URL, "list"), "forum.list")])
+    assert [place["layer"] for place in command("page", "show", URL, "--json").json] == ["list", "item"]
+    assert "is queued in forum.list" in command("page", "fetch", URL).out
+    Registry(frontier).push(f"weight: 0\n{text}", "forum", who="me")
+    for place in command("page", "why", URL, "--json").json:
+        assert place["why"][-1] == "nothing of the site is fetched: its weight is 0"
+
+
+def test_a_page_of_a_renamed_layer_that_waits_is_not_said_to_be_fetched(
+    command: Command, frontier: ValkeyFrontier
+) -> None:
+    """The new layer has the memory of the old one, in which it is seen."""
+    plain = SITE.replace("revisit: 1h, ", "")
+    for text in (plain, plain.replace("thread", "topic")):
+        Registry(frontier).push(text, "forum", who="me")
+        [site] = load_text(text)
+        compiled = compile_site(site)
+        frontier.define("forum", compiled.lanes())
+        if "thread" in text:
+            frontier.add([pack(compiled.link(URL, "thread"), "forum.thread")])
+    [told] = command("page", "why", URL, "--json").json
+    assert told["layer"] == "thread"
+    assert told["why"][0].startswith("it is queued in forum.thread")
+
+
+def test_a_page_that_was_left_out_is_not_said_to_be_fetched(command: Command, frontier: ValkeyFrontier) -> None:
+    """As one that robots.txt forbids."""
+    Registry(frontier).push(SITE, "forum", who="me")
+    [site] = load_text(SITE)
+    compiled = compile_site(site)
+    frontier.define("forum", compiled.lanes())
+    listing = "https://forum.example/list/2"
+    frontier.add(
+        [pack(compiled.link(listing, "list"), "forum.list"), pack(compiled.link(URL, "thread"), "forum.thread")]
+    )
+    token = Token.fresh()
+    while leases := frontier.exchange(token, want=2).leases:
+        token = token.next()
+        frontier.exchange(token, settle=[Settlement(lease) for lease in leases])
+        token = token.next()
+    assert "it was fetched: it was found" in command("page", "why", listing).out
+    assert "it was not fetched: robots.txt forbids it" in command("page", "why", URL).out
+    frontier.exchange(token.next(), counters=[CounterChange("forum", ROBOTS_DENIED, 2)])
+    assert "kept 2 pages of the site from being fetched" in command("page", "why", listing).out.replace("\n  ", " ")
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from gossamer.model import (
     Settlement,
     Token,
 )
+from gossamer.registry import Registry
 
 
 @pytest.fixture(autouse=True)
@@ -126,6 +127,14 @@ class TestLane:
     def test_set_refuses_what_cannot_be(self, command: Command, words: tuple[str, ...], said: str) -> None:
         assert said in command("lane", "set", "news.list", *words, code=2).err
         assert command("lane", "list", "--json").json[0]["policy"]["weight"] == 1
+
+    def test_set_says_that_a_site_file_undoes_it(self, command: Command, frontier: ValkeyFrontier) -> None:
+        """A worker that started set the weight as the file had it, and nobody knew."""
+        text = "site: news\nseeds: [https://news.example/]\nlayers: {list: {match: ^/, fields: {title: h1}}}\n"
+        assert "site file" not in command("lane", "set", "news.list", "--weight", "3").err
+        Registry(frontier).push(text, "papers", who="me")
+        said = command("lane", "set", "news.list", "--weight", "4")
+        assert "a worker that starts sets it as the site file papers says" in said.err
 
     def test_set_makes_no_lane(self, command: Command) -> None:
         assert "no lane 'news.lits'" in command("lane", "set", "news.lits", "--tier", "1", code=2).err

@@ -13,7 +13,7 @@ from tests.support.command import Command
 
 from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import CounterChange, Ending, LanePolicy, RecordPolicy, Request, Settlement, Token
+from gossamer.model import CounterChange, Ending, GroupPolicy, LanePolicy, RecordPolicy, Request, Settlement, Token
 from gossamer.planner.loop import Planner
 from gossamer.testing.clock import advance
 
@@ -116,6 +116,62 @@ def test_what_waits_for_nobody_is_stuck(two_days: ValkeyFrontier, command: Comma
     [row] = command("report", "stuck", code=1).rows
     assert row[:2] == ["shop", "1 page of list"]
     assert row[2].startswith("failed, and tried again in ")
+
+
+def test_whatever_is_paused_is_stuck(frontier: ValkeyFrontier, command: Command) -> None:
+    """A lane, a host or the whole crawl, not only a site."""
+    frontier.define("shop", {"list": LanePolicy(), "lamp": LanePolicy()})
+    frontier.exchange(Token.fresh(), want=0, info={"group": "shop"})
+    frontier.pause(lane="shop.lamp", reason="no stock")
+    frontier.pause(host="h", reason="asked to")
+    assert command("report", "stuck").out == "nothing is stuck\n", "nothing waits there"
+    frontier.add([Request(1, "h", "shop.lamp", b"x"), Request(2, "h", "shop.list", b"x")])
+    rows = command("report", "stuck", code=1).rows
+    assert rows == [["shop", "1 page of lamp", "paused: no stock"], ["", "host h", "paused: asked to"]]
+    frontier.resume(lane="shop.lamp")
+    frontier.resume(host="h")
+    assert command("report", "stuck").out == "nothing is stuck\n"
+    frontier.pause(reason="maintenance")
+    assert command("report", "stuck", code=1).rows == [["", "2 open", "the crawl is paused: maintenance"]]
+
+
+def test_tasks_that_nobody_takes_are_stuck(frontier: ValkeyFrontier, command: Command) -> None:
+    frontier.define("shop", {"list": LanePolicy()}, GroupPolicy(tasks=("shop:tasks",)))
+    command("task", "push", "shop:tasks", "https://shop.example/1", "https://shop.example/2")
+    assert command("report", "stuck", code=1).rows == [["shop", "2 tasks", "no worker serves it"]]
+    frontier.pause(group="shop", reason="sale")
+    assert command("report", "stuck", code=1).rows == [["shop", "2 tasks", "paused: sale"]]
+
+
+def test_a_round_that_cannot_begin_is_stuck(frontier: ValkeyFrontier, command: Command) -> None:
+    frontier.define("quotes", {"page": LanePolicy()}, GroupPolicy(start=True))
+    frontier.exchange(Token.fresh(), want=0, info={"group": "quotes"})
+    frontier.put_document("spider", "quotes", "spider: quotes\nschedule: {every: 1s}\n")
+    frontier.start("quotes", token := Token.fresh())
+    frontier.started("quotes", token)
+    advance(frontier, 10)
+    frontier.exchange(Token.fresh(), want=0, info={"group": "quotes"})
+    frontier.end_round("quotes", token)
+    frontier.ended("quotes", token, {})
+    assert command("report", "stuck").out == "nothing is stuck\n"
+    frontier.round_note("quotes", 0, {"obstacle": "tasks.csv: no such file"})
+    assert command("report", "stuck", code=1).rows == [["quotes", "its rounds", "tasks.csv: no such file"]]
+    frontier.drop_document("spider", "quotes")
+    assert command("report", "stuck").out == "nothing is stuck\n"
+
+
+def test_failures_are_those_of_the_days_that_are_counted(frontier: ValkeyFrontier, command: Command) -> None:
+    """Also shortly after midnight, as in the report of each day."""
+    frontier.define("shop", {"list": LanePolicy()})
+    now = frontier.counts().now
+    advance(frontier, DAY - now % DAY - 600)
+    token = Token.fresh()
+    frontier.add([Request(1, "h", "shop.list", codec.encode_request({"url": "https://shop.example/1"}))])
+    [lease] = frontier.exchange(token, want=1).leases
+    frontier.exchange(token.next(), settle=[Settlement(lease, Ending.FAILED, reason="lack", detail="no title")])
+    advance(frontier, 1200)
+    assert command("report", "failures", "--days", 1).out == "there are no dead letters of these days\n"
+    assert [row[3] for row in command("report", "failures", "--days", 2).rows] == ["1"]
 
 
 def test_cycles_of_planners_are_told_by_layer(frontier: ValkeyFrontier, command: Command) -> None:

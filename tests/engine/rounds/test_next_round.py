@@ -15,10 +15,13 @@ from gossamer.sites.format import Schedule
 async def test_a_server_that_went_back_is_not_asked_for_a_round_after_those_that_it_lost() -> None:
     """They have heard of round 7; the server knows of 6 only: round 7 is the next one, and 8 is not begun."""
     asked: list[tuple[str, tuple[Any, ...]]] = []
-    known = 6
+    known, begins = 6, 7
 
     async def ask(verb: Any, *args: Any, **more: Any) -> Any:
         asked.append((verb.__name__, args))
+        if verb.__name__ == Frontier.new_round.__name__:
+            assert more["after"] == 0.0
+            return begins
         return [RoundInfo("a", known, "ended", 0.0, 1.0, 1.0, "", "", 0, 0, 0, 0, False, "")]
 
     site = cast(
@@ -34,5 +37,7 @@ async def test_a_server_that_went_back_is_not_asked_for_a_round_after_those_that
     rounds.heard(cast(Counts, SimpleNamespace(now=5000.0, led=False, clocks={"a": 9.0})))
     assert not await rounds.begun(site, row, over=True), "the clock that counts is not the latest one"
     rounds.heard(cast(Counts, SimpleNamespace(now=5000.0, led=False, clocks={"a": 1000.0})))
+    assert not await rounds.begun(site, row, over=True), "the server has lost round 7 by now"
+    begins = 8
     assert await rounds.begun(site, row, over=True), "it looks again at once"
     assert asked[-1] == ("new_round", ("a", 8))

@@ -22,6 +22,7 @@ from gossamer.errors import FrontierUnavailable, StoreUnavailable
 from gossamer.frontier.server import keys
 from gossamer.model import GroupPolicy, LanePolicy, RecordPolicy, RevisitRules
 from gossamer.model.page import PageRequest
+from gossamer.registry import Registry
 from gossamer.testing.servers import Server
 
 SITE = """
@@ -161,6 +162,16 @@ async def test_pages_that_cannot_be_kept_say_so_and_tables_that_two_sites_feed(
     assert caplog.text.count("the sites one and two both feed all: rows with the same title replace all_c of each") == 1
 
 
+async def test_pages_that_wait_for_room_on_the_disk_are_told_of(
+    crawl: Crawl, site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    (crawl.folder / "kept").write_text("no directory")
+    crawl.push(SITE.replace("match:", "save: files, match:") + f"    archive_pages: {crawl.folder}/kept\n")
+    async with working(NativeWorker(crawl.settings, NativeJob(stage=None, forever=True))):
+        await until(lambda: "since it was not kept: Pages cannot be kept in" in caplog.text)
+    assert crawl.dead("pages") == []
+
+
 async def test_pages_of_a_layer_that_only_newer_code_has_wait_for_a_worker_that_has_it(
     crawl: Crawl, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +217,25 @@ async def test_an_older_file_defines_nothing_over_what_a_newer_one_says(crawl: C
             frontier.connection.execute("HSET", key, "run", "one more", key=key)
             await until(lambda: "pages.page" in {lane.lane for lane in frontier.counts("pages").lanes})
             assert frontier.counts("pages").lane_policies["pages.more"] == before.lane_policies["pages.more"]
+
+
+async def test_rounds_begin_again_where_the_server_has_lost_that_a_file_is_drained(site: Site, tmp_path: Path) -> None:
+    """The text is the one that was drained, and its sites are to be served as it says."""
+    with Server("valkey").start() as server:
+        crawl = Crawl(server, "drained", tmp_path, site)
+        crawl.push(SITE.replace("page: {", "page: {seen: round, ") + "    schedule: {every: 1s}\n")
+        worker = NativeWorker(crawl.settings, NativeJob(stage=None, forever=True, repeat=True))
+        async with working(worker):
+            await until(lambda: crawl.items("pages"))
+            server.call("SAVE")
+            with crawl.frontier() as frontier:
+                Registry(frontier).drain("site", who="me")
+            await until(lambda: worker._site_set.sites["pages"].compiled.site.schedule is None)
+            server.kill()
+            server.restart()
+            with crawl.frontier() as frontier:
+                number = frontier.rounds("pages", 1)[0].round
+                await until(lambda: frontier.rounds("pages", 1)[0].round > number + 1)
 
 
 async def test_what_the_server_has_lost_is_defined_again_although_another_site_is_tried_meanwhile(crawl: Crawl) -> None:

@@ -215,14 +215,14 @@ def nested(level: Callable[[bytes], bytes], times: int) -> bytes:
 )
 def test_hostile_bytes_are_refused_at_once_and_in_little_memory(data: bytes) -> None:
     tracemalloc.start()
-    started = clock.monotonic()
+    started = clock.process_time()
     try:
         with pytest.raises(DecodingError):
             decode(data)
         assert tracemalloc.get_traced_memory()[1] < 20_000_000
     finally:
         tracemalloc.stop()
-    assert clock.monotonic() - started < 5
+    assert clock.process_time() - started < 5
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from gossamer.frontier.client import FunctionCalls
 from gossamer.frontier.connection import AsyncConnection, Connection, connect, connect_async
 from gossamer.frontier.connection.embedded import find_binary
 from gossamer.frontier.connection.failure import NoReply, failure, is_problem
-from gossamer.frontier.connection.router import Node, RoutedCommand, SentinelRouter, Talk, slot_of
+from gossamer.frontier.connection.router import Conversation, Node, RoutedCommand, SentinelRouter, slot_of
 from gossamer.settings import Settings, load
 
 LIBRARY = """#!lua name=probe
@@ -52,7 +52,7 @@ def call(connection: Connection | AsyncConnection, name: str, keys: Sequence[byt
 
 def many(
     connection: Connection | AsyncConnection, calls: Sequence[tuple[str, Sequence[bytes | str], Sequence[Any]]]
-) -> Talk[list[Any]]:
+) -> Conversation[list[Any]]:
     """Call functions at once; errors stand in the list, each in its place."""
     entries = yield from connection.commands.router.run([fcall(*each) for each in calls])
     return [failure(entry, "here") if is_problem(entry) else entry for entry in entries]

@@ -12,7 +12,8 @@ import pytest
 from gossamer.errors import InvalidRequest, PolicyError, UnknownDocument, VersionConflict
 from gossamer.frontier.server import keys
 from gossamer.frontier.snapshot.export import Export
-from gossamer.frontier.snapshot.restore import Restore, SnapshotFile
+from gossamer.frontier.snapshot.file import SnapshotFile
+from gossamer.frontier.snapshot.restore import Restore
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.frontier.verbs.documents import TEXT_BYTES
 from gossamer.testing.contract import Crawl
@@ -82,6 +83,15 @@ class TestVersions:
         assert crawl.frontier.drop_document("site", "bbs") == 2, "it was gone already"
         assert put(crawl, crawl.frontier.document("site", "bbs", 1).text, expected=2) == 3
         assert not crawl.frontier.documents("site")[0].deleted
+
+    def test_a_version_that_was_pushed_meanwhile_is_not_removed(self, crawl: Crawl) -> None:
+        put(crawl, "one")
+        put(crawl, "two")
+        with pytest.raises(VersionConflict, match="site bbs has version 2, not 1"):
+            crawl.frontier.drop_document("site", "bbs", expected=1)
+        assert crawl.frontier.document("site", "bbs").text == "two"
+        assert crawl.frontier.drop_document("site", "bbs", expected=2) == 3
+        assert crawl.frontier.drop_document("site", "bbs", expected=2) == 3, "it was gone already"
 
     def test_many_are_read_together(self, crawl: Crawl) -> None:
         for number in range(120):

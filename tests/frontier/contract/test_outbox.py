@@ -17,8 +17,8 @@ from gossamer.frontier.verbs.work import outbox, part
 from gossamer.model import ExchangeReply, GroupPolicy, HostPolicy, LanePolicy, Lease, Request, Settlement
 from gossamer.testing.contract import Crawl, Worker
 from gossamer.testing.contract.crawl import ADDED, LOST, SETTLED, names
+from gossamer.testing.contract.earlier_state import another_process, go_back, picture
 from gossamer.testing.contract.guarantees.lists import data, pushed
-from gossamer.testing.contract.guarantees.rollback import another_process, go_back, picture
 from gossamer.testing.servers import Cluster, Server
 
 Opened = Callable[..., Crawl]

@@ -11,7 +11,8 @@ from tests.support.model import page_rules
 from tests.support.model.page_rules import PageRecord, RediscoveryRules, Visit, rediscovered, visited
 
 from gossamer.frontier.snapshot.export import Export
-from gossamer.frontier.snapshot.restore import Restore, SnapshotFile
+from gossamer.frontier.snapshot.file import SnapshotFile
+from gossamer.frontier.snapshot.restore import Restore
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import (
     Ending,

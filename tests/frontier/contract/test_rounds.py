@@ -12,7 +12,8 @@ from gossamer.errors import PolicyError, UnknownGroup
 from gossamer.frontier.server import keys
 from gossamer.frontier.server.library import function
 from gossamer.frontier.snapshot.export import Export
-from gossamer.frontier.snapshot.restore import Restore, SnapshotFile
+from gossamer.frontier.snapshot.file import SnapshotFile
+from gossamer.frontier.snapshot.restore import Restore
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Ending, EndState, GroupPolicy, LanePolicy, RoundInfo, Settlement, StartState, Token
 from gossamer.testing.contract import Crawl
@@ -289,6 +290,19 @@ class TestLog:
         run_round(crawl, "c")
         assert (newest(crawl).round, newest(crawl).pages) == (0, 1)
         assert crawl.frontier.end_round("g", token) == (EndState.GRANTED, 0)
+
+    def test_none_begins_after_another_round_than_the_caller_knows(self, crawl: Crawl) -> None:
+        """The server went back to an older state, and what it had lost has begun again."""
+        crawl.define(policy=OWED)
+        run_round(crawl)
+        began = newest(crawl).began
+        assert began is not None
+        assert crawl.frontier.new_round("g", 2, after=began) == 0, "there is no round 1"
+        assert crawl.frontier.new_round("g", 1, after=began + 1) == 0, "round 0 is another one"
+        assert newest(crawl).round == 0
+        assert crawl.frontier.new_round("g", 1, after=began) == 1
+        assert crawl.frontier.new_round("g", 1, after=began) == 1, "said again"
+        assert newest(crawl).round == 1
 
     def test_workers_hear_of_a_new_round(self, crawl: Crawl) -> None:
         crawl.define()

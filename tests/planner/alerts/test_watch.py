@@ -146,6 +146,59 @@ def test_without_an_address_and_rules_nothing_is_evaluated(
         assert here.firing() == [("paused", "a")]
 
 
+def test_the_end_of_what_was_sent_is_sent_also_where_it_came_under_a_leader_without_a_webhook(
+    valkey_server: Server, crawl_name: str
+) -> None:
+    """The receiver was never told, and the alert stayed open there."""
+    with watched(valkey_server, crawl_name) as here:
+        planner = here.planner("one")
+        here.rules(QUICK)
+        here.crawl.push("a", "{every: 1h}")
+        here.frontier.pause(group="a")
+        here.go_on(planner, 30)
+        here.delivered(planner)
+        planner.resign()
+        here.frontier.resume(group="a")
+        quiet, _ = here.crawl.stoppable("quiet")
+        here.go_on(quiet, 30)
+        assert [message.status for message in here.waiting()] == ["resolved"]
+        quiet.resign()
+        posts = here.delivered(here.planner("two"), 2)
+        assert [post["status"] for post in posts] == ["firing", "resolved"]
+
+
+def test_what_a_leader_without_a_webhook_told_nobody_is_told_by_the_next(
+    valkey_server: Server, crawl_name: str
+) -> None:
+    """It counted as sent, so the receiver heard nothing for a day."""
+    with watched(valkey_server, crawl_name) as here:
+        quiet, _ = here.crawl.stoppable("quiet")
+        here.rules(QUICK)
+        for name in ("a", "b"):
+            here.crawl.push(name, "{every: 1h}")
+            here.frontier.pause(group=name)
+        here.go_on(quiet, 30)
+        assert [(alert.subject, alert.message, alert.sent) for alert in here.view().alerts] == [
+            ("a", "kept", False), ("b", "kept", False),
+        ]  # fmt: skip
+        here.frontier.resume(group="b")
+        quiet.resign()
+        here.site.hold(HOOK)
+        planner = here.planner("one")
+        here.go_on(planner, 30)
+        assert [(alert.subject, alert.message) for alert in here.view().alerts if alert.state == "firing"] == [
+            ("a", "waiting")
+        ]
+        here.site.release(HOOK)
+        here.delivered(planner)
+        here.go_on(planner, 60)
+        [post] = here.posts()
+        assert (post["status"], [one["labels"]["site"] for one in post["alerts"]]) == ("firing", ["a"])
+        assert [(alert.message, alert.sent) for alert in here.view().alerts if alert.state == "firing"] == [
+            ("delivered", True)
+        ]
+
+
 def test_a_leader_that_dies_between_decision_and_delivery(
     valkey_server: Server, crawl_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:

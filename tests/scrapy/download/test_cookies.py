@@ -16,7 +16,8 @@ from tests.support.workers.workers import Workers
 
 from gossamer.errors import FrontierUnavailable, MemoryLimitReached
 from gossamer.frontier.snapshot.export import Export
-from gossamer.frontier.snapshot.restore import Restore, SnapshotFile
+from gossamer.frontier.snapshot.file import SnapshotFile
+from gossamer.frontier.snapshot.restore import Restore
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.scrapy.download.cookies import _FIELDS, AGAIN, SharedCookies, _cookie
 from gossamer.settings import load

@@ -3,7 +3,6 @@ plain Scrapy and as with any of the changes alone."""
 
 from __future__ import annotations
 
-import gc
 import gzip
 import zlib
 from collections import Counter
@@ -17,7 +16,6 @@ from tests.support.site import Reply, Site, links
 from tests.support.workers.workers import Workers
 
 from gossamer.errors import SettingError
-from gossamer.scrapy.speedups import heap
 from gossamer.scrapy.speedups.defaults import TUNES, apply, chosen
 from gossamer.testing.servers import Server
 
@@ -151,31 +149,3 @@ class TestChosen:
         apply(settings, "all")
         assert settings.getdict("DOWNLOAD_HANDLERS") == own
         assert settings["ASYNCIO_EVENT_LOOP"] == "asyncio.SelectorEventLoop"
-
-
-@pytest.fixture
-def nothing_frozen() -> Iterator[None]:
-    """The tests' own process has frozen what it has collected (`tests/conftest.py`)."""
-    gc.unfreeze()
-    yield
-    gc.freeze()
-
-
-@pytest.mark.usefixtures("nothing_frozen")
-def test_what_is_loaded_is_left_out_of_collection_while_a_spider_is_open() -> None:
-    assert gc.get_freeze_count() == 0
-    heap.opened()
-    loaded = gc.get_freeze_count()
-    assert loaded > 10_000
-    heap.opened()
-    heap.closed()
-    assert gc.get_freeze_count() >= loaded * 0.9, "another one is open"
-    heap.closed()
-    assert gc.get_freeze_count() == 0
-    gc.freeze()
-    try:
-        heap.opened()
-        heap.closed()
-        assert gc.get_freeze_count(), "it was not ours"
-    finally:
-        gc.unfreeze()

@@ -240,6 +240,11 @@ def test_what_fits_together_has_nothing_to_be_told() -> None:
     )
 
 
+def test_a_match_that_ends_earlier_is_another_one() -> None:
+    """The front page of a shop, and all that is below it."""
+    assert told(BEGIN + "layers: {a: {match: ^/$, follow: a}, b: {match: ^/, fields: {t: h1}}}\n") == []
+
+
 def test_a_table_of_many_sites_is_not_put_aside_by_each_of_them() -> None:
     text = "site: 's-{k}'\nparams: {k: [x, y]}\nseeds: 'http://{k}.example/'\nlayers: {a: {fields: {t: h1}}}\nstore: {a: {archive: true, table: all}}\n"
     (line,) = told(text)

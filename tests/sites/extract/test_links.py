@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from typing import Any
 from urllib.parse import urljoin
@@ -10,9 +11,10 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.sites.extract.small_site import URL, SmallSite, read, saved, urls
+from tests.sites.extract.small_site import URL, SmallSite, read, reader, saved, urls
 from w3lib.url import safe_url_string
 
+from gossamer.model.page import Response
 from gossamer.sites import template
 from gossamer.sites.extract import links
 from gossamer.sites.extract.urls import PageUrls
@@ -463,3 +465,19 @@ def test_links_that_a_limit_leaves_out_are_told() -> None:
     assert read("follow: {css: a, to: here, limit: 1}", body).limited == ("follow[0]",)
     assert read("follow: {css: a, to: here, limit: 2}", body).limited == ()
     assert read("follow: {css: a, to: here, pages: 1}", body, turn=1).limited == ("follow[0]",)
+
+
+def test_a_page_that_was_read_leaves_no_work_for_the_garbage_collector() -> None:
+    # A page in a reference cycle stays in memory, with its tree, until the collector looks for it.
+    rules = reader("{fields: {link: {css: a, attr: href, type: url}}, follow: [{css: a, to: post}]}")
+    page = Response(URL, 200, {}, '<base href="/x/"><a href="/post/1?q=é">one</a>'.encode())
+    rules.read(page)
+    gc.collect()
+    gc.disable()
+    try:
+        found = rules.read(page)
+        assert (urls(found), len(found.records)) == (["http://bbs.example/post/1?q=%C3%A9"], 1)
+        del found
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -105,6 +105,16 @@ def test_offsets_and_bodies_count_too(rule: str, turn: int, asked: tuple[str, by
     assert link.headers.get("X-Page") in (None, "2")
 
 
+@pytest.mark.parametrize("what", ["headers: {X-Page: '{turn}', X-All: '1'}", "cookies: {page: '{turn+1}'}"])
+def test_headers_and_cookies_that_count_tell_pages_apart(what: str) -> None:
+    """They have one URL: without that, each would be a page that was seen."""
+    text = f"fields: {{ids: {{css: i, all: true}}}}\nfollow: {{url: /p, {what}, to: here, pages: 0}}"
+    links = [next_of(read(text, "<i>1</i>", turn=turn)) for turn in (0, 1, 0)]
+    assert [link.turn for link in links] == [1, 2, 1]
+    first, second, again = (link.fingerprint for link in links)
+    assert first == again != second
+
+
 def test_records_of_the_same_keys_are_the_same_page() -> None:
     text = (
         "site: s\nseeds: http://s.example/list\nlayers: {here: {match: ^/list, " + ", ".join(LIST.splitlines()) + "}}\n"

@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from tests.support.hard_server.pages import MIXED
 from tests.support.hard_server.wire import CASES, PAGE, PAGES, Case, Hit, answer
+from tests.support.servers.http1 import connection, read_body, read_head
 
-from gossamer.testing.http1 import connection, read_body, read_head
 from gossamer.testing.server_process import ServerProcess, ask, listen, stop_event
 
 __all__ = ["CASES", "MIXED", "PAGE", "Case", "HardServer"]

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
-from gossamer.testing.http1 import message
+from tests.support.servers.http1 import message
 
 PAGE = b"<html><head><title>hard</title></head><body><p>" + b"A page like any other. " * 40 + b"</p></body></html>"
 BLOCK = b"x" * 65536

@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from tests.support.hard_server.wire import reset
 from tests.support.many_sites.pages import RESET, HostPages, HostRequest
+from tests.support.servers.http1 import connection, message, read_body, read_head
 
-from gossamer.testing.http1 import connection, message, read_body, read_head
 from gossamer.testing.server_process import ServerProcess, ask, listen, stop_event
 
 LOG, EPOCH = "/-/log", "/-/epoch/"

@@ -66,7 +66,7 @@ def rediscovered(record: PageRecord | None, rules: RediscoveryRules, version: in
     if record is None:
         return Rediscovery(now, "new")
     state = record.state
-    if rules.newer and state is PageState.FINISHED and version > record.version:
+    if rules.newer and state in (PageState.FINISHED, PageState.GONE) and version > record.version:
         return Rediscovery(now, f"reached by version {version} of the seeds, after version {record.version}")
     after = rules.after(state)
     if after is None:

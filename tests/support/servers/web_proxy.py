@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from gossamer.testing.http1 import connection, message, read_body, read_head
+from tests.support.servers.http1 import connection, message, read_body, read_head
+
 from gossamer.testing.server_process import ServerProcess, listen, stop_event
 
 FAULTS = ("hang", "close", "garbage", "502")

@@ -32,7 +32,7 @@ from gossamer.sites.file.load import LoadedSite, sound, survey
 from gossamer.sites.file.problems import SiteErrors
 from gossamer.sites.format import SiteSpec
 from gossamer.sites.python.module import is_python, names_site
-from gossamer.status.overview import hasty
+from gossamer.status.overview import WORKERS_READ, hasty, is_alive
 from gossamer.status.progress import progress_of, read_progress_of
 
 LOCAL_EACH = 1000
@@ -131,6 +131,8 @@ def crawl_loaded(
         seeds.read(frontier)
         fields.read(frontier)
         report.seeds, report.fields = seeds, fields
+        if not asked.repeat:
+            _say_who_visits(frontier, [site for site in sites if site.site in groups])
         return report
 
 
@@ -165,9 +167,32 @@ def _begin(frontier: ValkeyFrontier, sites: list[SiteSpec], asked: CrawlOptions,
     return todo
 
 
+def _say_who_visits(frontier: ValkeyFrontier, sites: list[SiteSpec]) -> None:
+    """Where pages are to be fetched again by themselves and no worker is left to do it, say so."""
+    visited = {
+        site.site: layers
+        for site in sites
+        if (layers := [name for name, layer in site.layers.items() if layer.revisit is not None])
+    }
+    if not visited:
+        return
+    now = frontier.counts().now
+    served = [worker.groups for worker in frontier.workers(WORKERS_READ) if is_alive(worker, now)]
+    for name, layers in list(visited.items())[:SHOWN]:
+        if not any(not groups or name in groups for groups in served):
+            output.write_notice(
+                f"{name}: pages of {', '.join(layers)} are fetched again when they are due (`revisit`), but only while a worker runs, "
+                "and none does now; start `gossamer work`, or crawl with --repeat"
+            )
+
+
 def _remembered(site: SiteSpec) -> str:
-    """What a later round leaves out, if it is anything."""
-    layers = [name for name, layer in site.layers.items() if (layer.seen or site.seen).scope == "forever"]
+    """What a later round leaves out, if it is anything. Layers with `revisit` or `rediscover` have rules of their own."""
+    layers = [
+        name
+        for name, layer in site.layers.items()
+        if (layer.seen or site.seen).scope == "forever" and layer.revisit is None and layer.rediscover is None
+    ]
     if not layers:
         return ""
     return (

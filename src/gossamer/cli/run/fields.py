@@ -5,16 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from gossamer.cli import output
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model.counter_names import (
     CONTESTED,
     EMPTY,
+    LINKED_DENIED,
+    LINKED_GONE,
+    LINKLESS,
     OVERWRITTEN,
     PAGES_READ,
     REDIRECTED,
+    REDIRECTED_SEEN,
     REPLACED,
     SKIPPED,
     UNLINKED,
@@ -41,6 +45,11 @@ NOTICES: Final[Mapping[str, Notice]] = {
     "unreadable": Notice(
         UNREADABLE, "page", "{name} could not be converted to its type on {many}; look at one: gossamer site try URL"
     ),
+    "linkless": Notice(
+        LINKLESS,
+        "page",
+        "{name} found no link on {many}, all that were read; if there should be some, look at one: gossamer site try URL",
+    ),
     "unlinked": Notice(
         UNLINKED,
         "page",
@@ -62,6 +71,22 @@ NOTICES: Final[Mapping[str, Notice]] = {
         "page",
         "{many} of {name} redirected to another layer of the site, where what they led to is read instead; if it belongs to {name}, make "
         "that one's match fit it",
+    ),
+    "redirected_seen": Notice(
+        REDIRECTED_SEEN,
+        "page",
+        "{many} of {name} redirected to pages that were seen before, and are not read again; if these show something else to each who is "
+        "sent there, look at one: gossamer site try URL",
+    ),
+    "gone": Notice(
+        LINKED_GONE,
+        "page",
+        "{many} of {name} do not exist (404, 410); if they should, look at the links that lead there: gossamer site try URL",
+    ),
+    "robots_denied": Notice(
+        LINKED_DENIED,
+        "page",
+        "robots.txt forbids {many} of {name}, which were not fetched; if you may fetch them, write politeness: {{robots: ignore}}",
     ),
     "overwritten": Notice(
         OVERWRITTEN,
@@ -85,6 +110,7 @@ class FieldCounts:
         self._sites = {site.site: site for site in sites}
         self._before = self._counters(frontier)
         self._figures: dict[str, dict[str, dict[str, int]]] = {}
+        self._unreached: dict[str, list[str]] = {}
 
     def _counters(self, frontier: ValkeyFrontier) -> dict[str, Mapping[str, float]]:
         return {row.group: row.counters for row in frontier.counts().groups if row.group in self._sites}
@@ -101,16 +127,34 @@ class FieldCounts:
                 for name, many in figures["found_nowhere"].items()
                 if many >= max(FEW, read.get(name.partition(".")[0], 0)) and _expected(self._sites[group], name)
             }
+            figures["linkless"] = {
+                name: many for name, many in figures["linkless"].items() if many >= read.get(name.partition(".")[0], 0)
+            }
             self._figures[group] = figures
+        counts = frontier.counts()
+        reached = {row.lane for row in counts.lanes if row.added or row.duplicates or row.pages}
+        for row in counts.groups:
+            site = self._sites.get(row.group)
+            if site is not None and not row.open:  # Else they may come yet.
+                others = {rule.layer for rule in site.refresh} | _tables_of_functions(site)
+                known = {name for name in site.layers if f"{row.group}.{name}" in reached}
+                self._unreached[row.group] = [
+                    name for name in site.layers if name not in known | others and name in _led_to(site, known)
+                ]
 
-    def figures(self, group: str) -> dict[str, dict[str, int]]:
-        """One group's, for JSON: fields or layers, and on how many pages or records."""
-        return self._figures.get(group, {kind: {} for kind in NOTICES})
+    def figures(self, group: str) -> dict[str, Any]:
+        """One group's, for JSON: fields or layers, and on how many pages or records; and layers that nothing has led to yet."""
+        figures = self._figures.get(group, {kind: {} for kind in NOTICES})
+        return {**figures, "unreached": self._unreached.get(group, [])}
 
     def report(self) -> None:
         """Say which fields are empty in all rows, which in some although the page has something, and what else is lost."""
         for group in self._sites:
             figures = self.figures(group)
+            for name in figures["unreached"]:
+                output.write_notice(
+                    f"{group}: no link has led to {name} in any round; look at a page that should have one: gossamer site try URL"
+                )
             for kind, notice in NOTICES.items():
                 for name, many in sorted(figures[kind].items()):
                     output.write_notice(
@@ -120,6 +164,24 @@ class FieldCounts:
 
 def _with(counters: Mapping[str, int], head: str) -> dict[str, int]:
     return {name.removeprefix(head): value for name, value in counters.items() if name.startswith(head)}
+
+
+def _led_to(site: SiteSpec, layers: set[str]) -> set[str | None]:
+    """The layers that links of these may lead to. Nothing leads to others: front pages of a paper whose seed is a feed."""
+    found = {rule.to for name in layers for rule in site.layers[name].follow}
+    if None in found or any(site.layers[name].handler is not None for name in layers):
+        return {*site.layers}
+    return found
+
+
+def _tables_of_functions(site: SiteSpec) -> set[str]:
+    """The layers that may be there only for their table, with records that functions make of other pages."""
+    linked = {rule.to for layer in site.layers.values() for rule in layer.follow} | {seed.layer for seed in site.seeds}
+    return {
+        name
+        for name, layer in site.layers.items()
+        if layer.handler is not None and layer.match is None and name in site.store and name not in linked
+    }
 
 
 def _expected(site: SiteSpec, name: str) -> bool:

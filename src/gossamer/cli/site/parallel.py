@@ -76,10 +76,10 @@ def _in_processes(parts: list[list[Path]], params: Mapping[str, Any], grant: Gra
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
                 process.start()
+                started.append((process, ours))
             finally:
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             theirs.close()
-            started.append((process, ours))
         return [_received(ours, part, params, grant) for (_, ours), part in zip(started, parts, strict=True)]
     finally:
         for other, ours in started:
@@ -111,7 +111,10 @@ def _share(files: Iterable[Path], params: Mapping[str, Any], grant: Grant, hooks
 def _seeds(site: SiteSpec) -> int:
     known = parameters(site.params) if site.params else Parameters()
     texts = ((seed.url or seed.sitemap or seed.feed, names_beside(seed)) for seed in site.seeds)
-    return sum(count(text, known, beside) for text, beside in texts if text is not None)
+    try:
+        return sum(count(text, known, beside) for text, beside in texts if text is not None)
+    except ValueError:
+        return 0  # A mistake in a range, which is among the problems.
 
 
 def _context() -> ForkContext | SpawnContext:

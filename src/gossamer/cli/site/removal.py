@@ -16,9 +16,12 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import DocumentInfo
 from gossamer.registry import KIND, Registry
 from gossamer.registry.registry import draining
+from gossamer.status.report import stuck
 
 LOOK = 0.5
 """Seconds between two looks at what is left."""
+WHY = 10.0
+"""Seconds between two looks at what that waits for. Somebody may have to do something about it."""
 
 
 def remove(
@@ -37,7 +40,7 @@ def remove(
 
     Its sites are no longer served. What is queued stays and waits for the file to be pushed again. With --drain it
     is finished first: no further round begins, and the file is removed when nothing is left; workers have to run
-    meanwhile. If this is interrupted, its sites stay as they are and begin no rounds until you give the command again
+    meanwhile, and what is paused has to be resumed: the command says so. If this is interrupted, its sites stay as they are and begin no rounds until you give the command again
     or push the file; if somebody pushes it meanwhile, it stays. With --drop, what is queued is deleted in small steps, with dead letters, items, counters,
     memories and rounds; if this is interrupted, call it again to finish. `gossamer site rollback` brings the file back
     in either case.
@@ -53,7 +56,8 @@ def remove(
             registry.drain(info.name, who=author, note=note)
             where.log(frontier, "drain", f"site {info.name}", note, author)
             _wait(frontier, registry, info)
-        sites = registry.remove(info.name, who=author, note=note)
+        # The version that was looked at: a push while it was drained, or confirmed, goes before.
+        sites = registry.remove(info.name, who=author, note=note, expected=info.version)
         dropped = progress.drop(None, *(registry.drop(site) for site in sites)) if drop else 0
         detail = f"with {dropped:,} requests and dead letters" if drop else "drained" if drain else ""
         where.log(frontier, "remove", f"site {info.name}", " ".join(filter(None, (detail, note))), author)
@@ -72,6 +76,8 @@ def _wait(frontier: ValkeyFrontier, registry: Registry, info: DocumentInfo) -> N
     with progress.live("draining", None, sys.stderr, "pages") as show:
         say = progress.throttled(show)
         done = {row.group: row.pages for row in frontier.counts().groups}
+        told: set[str] = set()
+        look_at = 0.0
         while True:
             states = [frontier.drained(site) for site in sites if info.name in draining(frontier)]
             # Looked at afterwards, too: whoever pushes the file wants it served.
@@ -82,6 +88,12 @@ def _wait(frontier: ValkeyFrontier, registry: Registry, info: DocumentInfo) -> N
                 return
             pages = sum(row.pages - done[row.group] for row in frontier.counts().groups if row.group in sites)
             say(pages, {"left": sum(state.open + state.tasks for state in states)})
+            if time.monotonic() >= look_at:
+                look_at = time.monotonic() + WHY
+                waits = {f"{row.group}: {row.why}" for row in stuck(frontier, sites) if row.group in sites}
+                for why in sorted(waits - told):
+                    output.write_notice(f"what is left waits: {why}")
+                told |= waits
             time.sleep(LOOK)
 
 

@@ -20,7 +20,7 @@ from gossamer.cli.site.try_ import try_
 from gossamer.cli.timestamp import moment
 from gossamer.cli.versions import Expect, Name, Note, Who, add_version_commands, described, few, tell
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.registry import KIND, Registry, StoredSiteFile
+from gossamer.registry import KIND, PushResult, Registry, StoredSiteFile
 from gossamer.registry.folder import dump as dump_folder
 from gossamer.registry.folder import texts_of
 from gossamer.sites.check.grant import check_grant
@@ -51,8 +51,8 @@ def push(
     They are for all its workers; those that run serve them within seconds. All files are checked first: if anything is
     wrong with any of them, nothing is changed; what is doubtful but can be used is a warning. A file that has not
     changed gets no new version. With --param, or where it needs other files, it is kept written out, without its
-    comments. If two people push one file at the same moment, one succeeds and the other gets an error. With --expect,
-    so does a push of a file made from an older version.
+    comments. If two people push one file, or one site, at the same moment, one succeeds and the other gets an error. With
+    --expect, so does a push of a file made from an older version.
     """
     values = params.values(param)
     surveyed = survey(files, values)
@@ -63,10 +63,12 @@ def push(
         texts, author = texts_of(found, values), where.who(who)
         if expect is not None and len(texts) != 1:
             raise typer.BadParameter(f"--expect is for one file; these are {len(texts)}")
-        pushed = registry.push_all(texts, who=author, note=note, expected=expect)
-        for one in pushed:
+
+        def noted(one: PushResult) -> None:
             if one.changed:
                 where.log(frontier, "push", f"site {one.name}", described(one, note), author)
+
+        pushed = registry.push_all(texts, who=author, note=note, expected=expect, noted=noted)
         unknown, clashes = registry.unknown_targets(found), registry.clashes(found)
     tell(pushed, json, KIND)
     for one in pushed:

@@ -16,7 +16,7 @@ from gossamer.errors import FrontierUnavailable, GossamerError, MemoryLimitReach
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.shutdown import handle_signals
 
-AWAY = (StoreUnavailable, FrontierUnavailable, MemoryLimitReached, UnknownCrawl)
+UNAVAILABLE = (StoreUnavailable, FrontierUnavailable, MemoryLimitReached, UnknownCrawl)
 """What passes: the feeder waits, and goes on where it was."""
 AGAIN_SECONDS, OUTAGE_SECONDS = 2.0, 3.0
 IDLE_SECONDS = 0.5
@@ -97,30 +97,32 @@ def feed(
             output.write_notice(
                 f"{output.counted(number, 'row')} of the table wait for a feeder of the key {other}: run it too, or set their task_state to NULL"
             )
-        feeder = TableFeeder(frontier, rows, key, row_task, max_waiting=max_waiting, max_open=max_open, tries=tries)
+        feeder = TableFeeder(
+            frontier, rows, key, row_task, reports.reports, max_waiting=max_waiting, max_open=max_open, tries=tries
+        )
         stack.enter_context(handle_signals(lambda _: stop.set(), lambda: None))
         # Counted once: a large table takes its time.
         before = rows.counts()
         total = None if forever else sum(before.values())
         say = progress.throttled(stack.enter_context(progress.live("feeding", total, sys.stderr, "rows")))
-        away, left = "", None
+        outage, left = "", None
         while not stop.is_set():
             try:
                 reports.keep()
                 changed = feeder.step()
                 ended = not changed and not forever and not rows.left()
-                # Counted here too: the exit code depends on it, so a database that is away is waited for.
+                # Counted here too: the exit code depends on it, so a database that is unavailable is waited for.
                 left = rows.counts() if ended else None
                 if ended:
                     reports.give_up()
-            except AWAY as error:
-                if str(error) != away:
+            except UNAVAILABLE as error:
+                if str(error) != outage:
                     output.write_notice(f"waiting: {error}")
-                away = str(error)
+                outage = str(error)
                 stop.wait(AGAIN_SECONDS)
                 continue
-            if away:
-                away = ""
+            if outage:
+                outage = ""
                 output.write_notice("going on")
             done = feeder.counts
             figures = {"pushed": done.pushed, "failed": before["failed"] + done.failed, "lost": done.lost}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from gossamer.cli import options, output, progress
+from gossamer.cli import pause as pauses
 from gossamer.cli.options import argument
 from gossamer.frontier.snapshot import line
 from gossamer.registry import Registry
@@ -47,10 +48,7 @@ def pause(group: Name, reason: options.Reason = "paused", where: options.Where =
 
     Work in progress and adding continue. The pause lasts until `gossamer group resume`, over restarts too.
     """
-    with where.find() as frontier:
-        frontier.pause(group=group, reason=reason)
-        where.log(frontier, "pause", f"group {group}", reason)
-    output.write_line(f"group {group} is paused: {reason or 'paused'}")
+    pauses.pause(where, "group", group, reason)
 
 
 @app.command()

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from gossamer.cli import options, output
+from gossamer.cli import pause as pauses
 from gossamer.cli.options import argument, flag, option
 from gossamer.cli.progress import duration
 from gossamer.frontier.snapshot.line import host_policy_from
@@ -107,19 +108,13 @@ def slow(
 @app.command()
 def pause(host: Name, reason: options.Reason = "paused", where: options.Where = options.HERE) -> None:
     """Lease nothing from a host until it is resumed."""
-    with where.find() as frontier:
-        frontier.pause(host=host, reason=reason)
-        where.log(frontier, "pause", f"host {host}", reason)
-    output.write_line(f"host {host} is paused: {reason or 'paused'}")
+    pauses.pause(where, "host", host, reason)
 
 
 @app.command()
 def resume(host: Name, where: options.Where = options.HERE) -> None:
     """Undo a pause of a host. A block stays; see `gossamer host unblock`."""
-    with where.find() as frontier:
-        frontier.resume(host=host)
-        where.log(frontier, "resume", f"host {host}")
-    output.write_line(f"host {host} is resumed")
+    pauses.resume(where, "host", host)
 
 
 def _special(frontier: ValkeyFrontier) -> Iterator[str]:

@@ -7,11 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from gossamer.cli import options, output, progress
+from gossamer.cli import pause as pauses
 from gossamer.cli.options import argument, option
 from gossamer.errors import UnknownLane
 from gossamer.frontier.snapshot import line
 from gossamer.model import Order
 from gossamer.model.reply import Counts
+from gossamer.registry import Registry
 from gossamer.status.overview import counts_of
 
 app = options.Noun("The lanes of a crawl: named sub-queues of its groups.")
@@ -60,19 +62,13 @@ def pause(lane: Name, reason: options.Reason = "paused", where: options.Where = 
 
     Work in progress and adding continue. The pause lasts until `gossamer lane resume`, over restarts too.
     """
-    with where.find() as frontier:
-        frontier.pause(lane=lane, reason=reason)
-        where.log(frontier, "pause", f"lane {lane}", reason)
-    output.write_line(f"lane {lane} is paused: {reason or 'paused'}")
+    pauses.pause(where, "lane", lane, reason)
 
 
 @app.command()
 def resume(lane: Name, where: options.Where = options.HERE) -> None:
     """Undo a pause of a lane."""
-    with where.find() as frontier:
-        frontier.resume(lane=lane)
-        where.log(frontier, "resume", f"lane {lane}")
-    output.write_line(f"lane {lane} is resumed")
+    pauses.resume(where, "lane", lane)
 
 
 @app.command("set")
@@ -95,7 +91,8 @@ def set_(
 ) -> None:
     """Change the policy of a lane; what is not named stays.
 
-    Queued work stays where it is. A worker that starts may define the lane as its spider says again.
+    Queued work stays where it is. A worker that starts defines the lane again, as its site file or spider says: to keep a change, make it
+    there too.
     """
     given: dict[str, Any] = {
         "order": order.value if order else None, "tier": tier, "weight": weight, "max_queued": max_queued,
@@ -110,7 +107,12 @@ def set_(
         frontier.define(group, {name: line.lane_policy_from(fields)})
         said = ", ".join(f"{name} {value}" for name, value in changes.items())
         where.log(frontier, "set", f"lane {lane}", said)
+        file = Registry(frontier).owners().get(group, "")
     output.write_answer(json, {"lane": lane, "policy": fields}, f"lane {lane}: {said}")
+    if file:
+        output.write_notice(
+            f"a worker that starts sets it as the site file {file} says; to keep the change, push it there too"
+        )
 
 
 @app.command()

@@ -16,13 +16,16 @@ from gossamer.courier.task.report import without_report
 from gossamer.engine.page.payload import pack, unpack
 from gossamer.errors import DecodingError, EncodingError, SiteError, UnknownLane
 from gossamer.frontier import codec
+from gossamer.frontier.snapshot import line
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, PageInfo, PageState, Request
 from gossamer.model.page import NOTHING, PageRequest
+from gossamer.model.reply import Counts
 from gossamer.registry import KIND, Registry
 from gossamer.sites.compile import CompiledSite, compile_site
 from gossamer.sites.file.environment import variables
 from gossamer.sites.file.load import survey_texts
+from gossamer.sites.format import SiteSpec
 from gossamer.sites.plan import AGAIN
 from gossamer.status.why import dead_letter_of, obstacles, reasons
 
@@ -44,10 +47,19 @@ class Place(NamedTuple):
     """The fields that the layer takes from the page that leads to one of its own."""
     stored: bool = False
     """Whether the request is that of its page record, as a spider made it."""
+    gone: bool = False
+    """Whether the file of the site has no such layer any more."""
+    off: str = ""
+    """Why nothing of the site is fetched, by its file; empty if it is."""
 
     @property
     def lane(self) -> str:
         return f"{self.site}.{self.layer}"
+
+    @property
+    def heading(self) -> str:
+        gone = ", which is gone from the site's file" if self.gone else ""
+        return f"site {self.site}, layer {self.layer}{gone}, fingerprint {self.fingerprint:016x}"
 
 
 @app.command()
@@ -63,7 +75,7 @@ def show(
     For another layer, whether the page was seen.
     """
     with where.find() as frontier:
-        places = _places(frontier, page_url, site)
+        places = _places(frontier, page_url, site, everywhere=True)
         found = [(place, *_known(frontier, place)) for place in places]
         now = frontier.counts().now
     if json:
@@ -73,7 +85,7 @@ def show(
         ])  # fmt: skip
         return
     for place, seen, page in found:
-        output.write_line(f"site {place.site}, layer {place.layer}, fingerprint {place.fingerprint:016x}")
+        output.write_line(place.heading)
         if page is None:
             output.write_line("  seen; the layer keeps no page records" if seen else "  not known")
         else:
@@ -96,15 +108,16 @@ def why(
     """
     with where.find() as frontier:
         found = [
-            (place, list(reasons(frontier, place.lane, place.request))) for place in _places(frontier, page_url, site)
+            (place, [*reasons(frontier, place.lane, place.request), *([place.off] if place.off else ())])
+            for place in _places(frontier, page_url, site, everywhere=True)
         ]
     if json:
         output.write_json([{"site": place.site, "layer": place.layer, "why": said} for place, said in found])
         return
     for place, said in found:
-        output.write_line(f"site {place.site}, layer {place.layer}, fingerprint {place.fingerprint:016x}")
-        for line in said:
-            output.write_wrapped(f"  {line}")
+        output.write_line(place.heading)
+        for each in said:
+            output.write_wrapped(f"  {each}")
 
 
 @app.command()
@@ -123,8 +136,8 @@ def fetch(
 ) -> None:
     """Fetch a page now, whether it was seen or not, ahead of what is queued in its layer.
 
-    A worker that serves the site fetches it with its next call, politely as always, and reads and stores it as any page of the layer. The
-    request is the one of its page record or dead letter, if there is one. Says what keeps it waiting, if anything does. A
+    A worker that serves the site fetches it with its next call, politely as always, and reads and stores it as any page of the layer. One that
+    was asked for already, or that a worker has, is not queued twice. The request is the one of its page record or dead letter, if there is one. Says what keeps it waiting, if anything does. A
     page of a Scrapy spider needs a record, because its URL alone does not name its callback.
     """
     with where.find() as frontier:
@@ -139,14 +152,16 @@ def fetch(
                 "would lose what it has there. Fetch it all the same with --without-parent, or keep page_records in the layer."
             )
         request = (request or place.request)._replace(dont_filter=True, priority=FIRST)
-        [outcome] = frontier.add([request])[0]
-        if outcome is not AddOutcome.ADDED:
-            raise UnknownLane(
-                f"{place.lane} does not take it ({outcome.value}): {'; '.join(reasons(frontier, place.lane, place.request))}."
-            )
-        waits = list(obstacles(frontier, place.lane, request.host))
-    said = f"{page_url} is queued in {place.lane}, ahead of the rest"
-    output.write_answer(json, {"lane": place.lane, "url": page_url, "waits": waits}, said)
+        already = _on_its_way(frontier, request)
+        if not already:
+            [outcome] = frontier.add([request])[0]
+            if outcome is not AddOutcome.ADDED:
+                raise UnknownLane(
+                    f"{place.lane} does not take it ({outcome.value}): {'; '.join(reasons(frontier, place.lane, place.request))}."
+                )
+        waits = [*obstacles(frontier, place.lane, request.host), *([place.off] if place.off else ())]
+    said = f"{page_url} {already or f'is queued in {place.lane}, ahead of the rest'}"
+    output.write_answer(json, {"lane": place.lane, "url": page_url, "already": bool(already), "waits": waits}, said)
     for why in waits if not json else ():
         output.write_notice(f"it waits: {why}")
 
@@ -188,6 +203,19 @@ def list_(
     )
 
 
+def _on_its_way(frontier: ValkeyFrontier, request: Request) -> str:
+    """Where a page is that is fetched now, or next, without being asked for again; "" if it is not."""
+    try:
+        there = frontier.locate(request.lane, request.host, request.fingerprint, dead_since=None)
+    except UnknownLane:
+        return ""
+    if there.state == "leased":
+        return f"is not queued again: the worker {there.worker} has it"
+    if there.state == "queued" and there.priority == FIRST:
+        return f"is queued in {request.lane} already, ahead of the rest"
+    return ""
+
+
 def _kept_request(frontier: ValkeyFrontier, place: Place) -> Request | None:
     """The request that led to a page before, with all that it inherits, as its record or its last dead letter has it."""
     try:
@@ -208,12 +236,15 @@ def _from_parent(fields: Mapping[str, Any]) -> Iterator[str]:
             yield from (f"{name}.{inner}" for inner in _from_parent(getattr(rule, "fields", None) or {}))
 
 
-def _places(frontier: ValkeyFrontier, url: str, wanted: str) -> list[Place]:
+def _places(frontier: ValkeyFrontier, url: str, wanted: str, *, everywhere: bool = False) -> list[Place]:
+    """The layers that a URL fits. `everywhere`: also those that know the page although it fits another one; then only these, if that other one
+    does not know it."""
     files = Registry(frontier).files()
     texts = [(frontier.document(KIND, each.info.name).text, each.info.name) for each in files if not each.problem]
     places: list[Place] = []
     known: list[Place] = []
-    lanes = [row.lane for row in frontier.counts().lanes]
+    counts = frontier.counts()
+    lanes = [row.lane for row in counts.lanes]
     sites: set[str] = set()
     for one in survey_texts(texts, {}).sites if texts else ():
         sites.add(one.site.site)
@@ -224,7 +255,12 @@ def _places(frontier: ValkeyFrontier, url: str, wanted: str) -> list[Place]:
                 link = compiled.link(url, found[0])._replace(always=True)
                 request = pack(link, f"{compiled.name}.{link.layer}")
                 parents = tuple(_from_parent(one.site.layers[found[0]].fields)) if found[0] in one.site.layers else ()
-                places.append(Place(compiled.name, found[0], compiled.fingerprint(found[0], url), request, parents))
+                number = compiled.fingerprint(found[0], url)
+                place = Place(compiled.name, found[0], number, request, parents, off=_off(one.site))
+                others = list(_led_to(frontier, compiled, url, lanes, place)) if everywhere else []
+                # What is queued elsewhere is seen here, too, where both layers share a memory: that does not say that it was fetched.
+                alone = not any(_share_memory(counts, place.lane, other.lane) for other in others)
+                places += others if others and not _is_known(frontier, place, seen=alone) else [place, *others]
             else:
                 known += _led_to(frontier, compiled, url, lanes)
     places = places or known or list(_of_spiders(frontier, url, wanted, sites))
@@ -233,6 +269,12 @@ def _places(frontier: ValkeyFrontier, url: str, wanted: str) -> list[Place]:
             f"No layer of {f'the site {wanted}' if wanted else 'the sites of this crawl'} matches {url}, and no spider has a page record of it."
         )
     return places
+
+
+def _off(site: SiteSpec) -> str:
+    if site.is_served:
+        return ""
+    return f"nothing of the site is fetched: {'its weight is 0' if site.active else 'its file says active: false'}"
 
 
 def _of_spiders(frontier: ValkeyFrontier, url: str, wanted: str, sites: Container[str]) -> Iterator[Place]:
@@ -249,11 +291,15 @@ def _of_spiders(frontier: ValkeyFrontier, url: str, wanted: str, sites: Containe
                 yield Place(group, name, page.fingerprint, request, stored=True)
 
 
-def _led_to(frontier: ValkeyFrontier, compiled: CompiledSite, url: str, lanes: list[str]) -> Iterator[Place]:
-    """The layers that know a page which none matches: `follow: {to: …}` led to it, or the layer is gone from the file."""
+def _led_to(
+    frontier: ValkeyFrontier, compiled: CompiledSite, url: str, lanes: list[str], matched: Place | None = None
+) -> Iterator[Place]:
+    """The layers that know a page which none matches, or another one: `follow: {to: …}` led to it, or the layer is gone from the file."""
+    # Layers may share a memory: then what is seen in one is seen in all.
+    seen_there = matched is not None and _known(frontier, matched)[0]
     for lane in lanes:
         site, _, name = lane.rpartition(".")
-        if site != compiled.name:
+        if site != compiled.name or (matched is not None and lane == matched.lane):
             continue
         layer = name.removeprefix(AGAIN)
         if layer in compiled.layers:
@@ -262,10 +308,33 @@ def _led_to(frontier: ValkeyFrontier, compiled: CompiledSite, url: str, lanes: l
             link = PageRequest(url, layer=layer, fingerprint=compiled.fingerprint(layer, url))
         request = pack(link._replace(always=True), lane)
         parents = tuple(_from_parent(compiled.site.layers[layer].fields)) if layer in compiled.site.layers else ()
-        place = Place(site, name, request.fingerprint, request, parents)
-        seen, page = _known(frontier, place)
-        if seen or page is not None or frontier.locate(lane, request.host, request.fingerprint).state:
+        place = Place(
+            site,
+            name,
+            request.fingerprint,
+            request,
+            parents,
+            gone=layer not in compiled.layers,
+            off=_off(compiled.site),
+        )
+        if _is_known(frontier, place, seen=not seen_there):
             yield place
+
+
+def _is_known(frontier: ValkeyFrontier, place: Place, *, seen: bool = True) -> bool:
+    """Whether a layer has a page, or a record of it; with `seen`, also whether it has seen it."""
+    before, page = _known(frontier, place)
+    if (before and seen) or page is not None:
+        return True
+    try:
+        return bool(frontier.locate(place.lane, place.request.host, place.fingerprint).state)
+    except UnknownLane:
+        return False
+
+
+def _share_memory(counts: Counts, one: str, other: str) -> bool:
+    tables = [counts.lane_policies[lane] for lane in (one, other) if lane in counts.lane_policies]
+    return len(tables) == 2 and line.lane_policy(tables[0])["seen"] == line.lane_policy(tables[1])["seen"]
 
 
 def _known(frontier: ValkeyFrontier, place: Place) -> tuple[bool, PageInfo | None]:

@@ -15,7 +15,8 @@ from gossamer.cli.progress import throttled
 from gossamer.cli.transfer.neocrawler import neocrawler
 from gossamer.cli.transfer.requests_seen import requests_seen
 from gossamer.cli.transfer.scrapy_redis import scrapy_redis
-from gossamer.frontier.snapshot.restore import Restore, SnapshotFile
+from gossamer.frontier.snapshot.file import SnapshotFile
+from gossamer.frontier.snapshot.restore import Restore
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.settings import DEFAULT
 

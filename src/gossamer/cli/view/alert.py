@@ -53,7 +53,7 @@ def list_(
     messages = view.messages[:limit]
     if json:
         look = None if view.look is None else view.look._asdict()
-        alerts = [one._asdict() for one in view.alerts]
+        alerts = [{**one._asdict(), "sent": one.sent} for one in view.alerts]
         output.write_json(
             {
                 "now": view.now,
@@ -74,7 +74,7 @@ def list_(
                 x.state,
                 x.subject,
                 when(x.since, view.now),
-                "sent" if x.sent else "",
+                "sent" if x.sent else x.message,
                 when(x.silenced, view.now),
                 x.text,
             )

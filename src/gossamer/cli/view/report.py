@@ -15,6 +15,7 @@ from gossamer.cli.options import flag, option
 from gossamer.cli.timestamp import moment
 from gossamer.errors import UnknownGroup
 from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.planner.overview import obstacles
 from gossamer.status import report as reports
 from gossamer.status.chart import line_chart
 
@@ -140,11 +141,14 @@ def stuck(
 ) -> None:
     """Show what waits and will not continue by itself, and why.
 
-    Sites and spiders with something left that are paused, full or served by no worker; pages that failed and wait for
-    another try, a minute or longer; leases of workers that fell silent; hosts that are blocked. Exits with 1 if there is anything.
+    Sites and spiders with pages or tasks left that are paused, full or served by no worker, paused layers, and rounds that a planner cannot
+    begin; pages that failed and wait for another try, a minute or longer; leases of workers that fell silent; hosts that are blocked or
+    paused. Exits with 1 if there is anything.
     """
     with where.find() as frontier:
-        rows = list(reports.stuck(frontier, _groups(frontier, site)))
+        groups = _groups(frontier, site)
+        rows = list(reports.stuck(frontier, groups))
+        rows += [reports.Stuck(x, "its rounds", why) for x, why in sorted(obstacles(frontier).items()) if x in groups]
     _write(("site", "what", "why"), rows, csv, json, "nothing is stuck")
     if rows:
         raise typer.Exit(exit_codes.FAILED)

@@ -1,1 +1,1 @@
-"""Tasks: their form, what they ask to be told, and how a worker takes them in."""
+"""Tasks: their form, the reports that they ask for, and how a worker takes them in."""

@@ -14,9 +14,9 @@ from typing import Any
 
 from gossamer.courier.outage import pause
 from gossamer.courier.starts import FULL_PAUSE
-from gossamer.courier.task.report import carrying, split_report
+from gossamer.courier.task.report import carrying, is_filtered, split_report
 from gossamer.courier.transport import Transport
-from gossamer.errors import FrontierUnavailable, InvalidRequest, MemoryLimitReached
+from gossamer.errors import BadTask, FrontierUnavailable, InvalidRequest, MemoryLimitReached
 from gossamer.frontier.contract import Frontier
 from gossamer.model import AddOutcome, Request, Task, Token
 from gossamer.model.reply import BAD_TASK, POISON
@@ -99,7 +99,7 @@ class TaskIntake:
             done()
 
     def _again(self, error: BaseException, step: Callable[[], None]) -> None:
-        """After an error: the same step again if the server was away or had no memory left, else the end of this intake."""
+        """After an error: the same step again if the server did not answer or had no memory left, else the end of this intake."""
         if isinstance(error, FrontierUnavailable | MemoryLimitReached):
             if self._stopped:
                 self._rest()  # leases of tasks run out, and others take them up
@@ -150,8 +150,10 @@ class TaskIntake:
             try:
                 data, report = split_report(task.data)
                 made = list(self._make(data))
-                if made and report is not None:
-                    made[0] = carrying(made[0], report)
+                if report is not None:
+                    if not made:
+                        raise BadTask("The task asks for a report, and no request was made of it.")
+                    made[0] = carrying(made[0], report, always=not is_filtered(data))
             except Exception as problem:
                 self._refuse(task, problem)
                 continue

@@ -11,13 +11,15 @@ from typing import Any, NamedTuple
 
 from gossamer.errors import BadTask, DecodingError
 from gossamer.frontier import codec
+from gossamer.frontier.checks import encodable
 from gossamer.model import Ending, Request, Settlement
 
 REPORT = "report"
 CARRIED = "gossamer_task"
 """The name in a request's meta under which it carries what it is to report."""
 _CARRIED = CARRIED.encode()
-REPORT_KEY_MAX = 500
+REPORT_KEY_MAX = 4000
+"""Characters of a producer's key. Longer than the primary keys of most databases may be: URLs are such keys."""
 DETAIL_MAX = 300
 
 
@@ -66,24 +68,30 @@ def _report(asked: Any) -> TaskReport | None:
         return None
     name, key, attempt = asked["list"], asked["key"], asked["try"]
     sound = isinstance(name, str) and isinstance(key, str) and type(attempt) is int and 0 < len(key) <= REPORT_KEY_MAX
-    if not sound or not name or name.startswith("gossamer:") or not _sound(name + key):
+    if not sound or not name or name.startswith("gossamer:") or not encodable(name + key):
         return None
     return TaskReport(name, key, attempt)
 
 
-def _sound(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def carrying(request: Request, report: TaskReport) -> Request:
-    """The request of a task, with what it is to report."""
+def carrying(request: Request, report: TaskReport, *, always: bool = False) -> Request:
+    """The request of a task, with what it is to report. `always`: its page is fetched also if it was seen, since one that is left out
+    reports nothing."""
     fields = codec.given_fields(request.payload)
-    meta = {**fields.get("meta", {}), CARRIED: report.fields()}
-    return request._replace(payload=codec.encode_request({**fields, "meta": meta}))
+    fields = {**fields, "meta": {**fields.get("meta", {}), CARRIED: report.fields()}}
+    if always and not request.dont_filter:
+        # Also for those who ask for the page that it redirects to.
+        fields["dont_filter"] = True
+        request = request._replace(dont_filter=True)
+    return request._replace(payload=codec.encode_request(fields))
+
+
+def is_filtered(data: bytes) -> bool:
+    """Whether a task says that its page is left out if it was seen, in the words of sites or of spiders."""
+    try:
+        task = json.loads(data)
+    except ValueError:
+        return False
+    return isinstance(task, dict) and (task.get("filter") is True or task.get("dont_filter") is False)
 
 
 def without_report(request: Request) -> Request:
@@ -116,13 +124,29 @@ def reported(settlement: Settlement) -> Settlement:
     report = report_in(settlement.lease.payload)
     if report is None:
         return settlement
+    again = _again(settlement)
+    add = [child if child is again else without_report(child) for child in settlement.add]
+    if again is not None:
+        return settlement._replace(add=add)
     said = {"key": report.key, "try": report.attempt, "state": settlement.ending.value}
     if settlement.ending is Ending.FAILED:
         said["detail"] = settlement.reason[:DETAIL_MAX]
     return settlement._replace(
         push=[*settlement.push, (report.list, json.dumps(said).encode())],
-        add=[without_report(child) for child in settlement.add],
+        add=add,
     )
+
+
+def _again(settlement: Settlement) -> Request | None:
+    """The request by which a page asks for itself once more, as a callback does with `get_retry_request`: that one reports its end."""
+    lease = settlement.lease
+    if settlement.ending is not Ending.DONE:
+        return None
+    for child in settlement.add:
+        same = child.dont_filter and (child.lane, child.fingerprint) == (lease.lane, lease.fingerprint)
+        if same and _CARRIED in child.payload:
+            return child
+    return None
 
 
 def read_end(data: bytes) -> TaskEnd | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from time import perf_counter
+from typing import Any
 
 from gossamer.engine.http import encoding
 from gossamer.engine.http.deadline import STUCK
@@ -65,9 +66,10 @@ class ScrapyFetcher:
                 kept.append(Record(record.layer, fields))
         return kept
 
-    async def fetch(self, request: PageRequest) -> Response:
-        if not request.options.fetched_by_scrapy:
-            return await self._others.fetch(request)
+    def fetch(self, request: PageRequest) -> Coroutine[Any, Any, Response]:
+        return self._fetch(request) if request.options.fetched_by_scrapy else self._others.fetch(request)
+
+    async def _fetch(self, request: PageRequest) -> Response:
         outgoing = self.sessions.outgoing(request, self.sessions.prepared(request.options))
         if request.options.proxy:
             return await self.sessions.through_proxy(request, outgoing, self._send)

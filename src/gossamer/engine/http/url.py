@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from urllib.parse import unquote, urlsplit
 
 from w3lib.url import safe_url_string
@@ -124,7 +125,7 @@ def referer(before: str, url: str) -> str:
     alone across origins, nothing from https to http; without user, password and fragment. "" for none."""
     if not before:
         return ""
-    one = parts(before)
+    one = _parts_of_referrer(before)
     if one is not None and url.startswith(one[0] + "/"):
         return before
     other = parts(url)
@@ -141,6 +142,10 @@ def referer(before: str, url: str) -> str:
     if origin.startswith("https:") and not there.startswith("https:"):
         return ""
     return f"{origin}/"
+
+
+_parts_of_referrer = lru_cache(256)(parts)
+"""A page that leads to another one mostly leads to many."""
 
 
 def _origin(text: str) -> str:

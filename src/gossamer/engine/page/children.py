@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from gossamer.courier import OmittedRequests, SeenCache
 from gossamer.engine.counters import SiteCounters
 from gossamer.engine.page import payload
+from gossamer.engine.page.failure import PageFailed
 from gossamer.engine.sites import ServedLayer, ServedSite
-from gossamer.errors import GossamerError
+from gossamer.errors import EncodingError, GossamerError, PayloadTooLarge
 from gossamer.model import Request
 from gossamer.model.counter_names import FILTERED
 from gossamer.model.page import PageRequest
@@ -45,7 +46,8 @@ class ChildRequests:
     def of(
         self, links: Sequence[PageRequest], layer: ServedLayer, request: PageRequest
     ) -> tuple[list[Request], OmittedRequests | None]:
-        """The requests of a page's links without those known to be seen; and what makes these, too."""
+        """The requests of a page's links without those known to be seen; and what makes these, too. PageFailed for a link that cannot be
+        queued: without it, the page would be read in part."""
         omitted: list[PageRequest] = []
         self._enter_round(layer.site.name, request.round)
         children = self._requests(links, layer, request, omitted)
@@ -104,6 +106,11 @@ class ChildRequests:
                 child = link.on(trail, None if crosses(link.layer) else request.round, unfiltered)
                 children.append(payload.pack(child, lane, self._payload_max))
             except (GossamerError, ValueError) as error:
+                if isinstance(error, EncodingError) and omitted is not None:
+                    reason = "limit" if isinstance(error, PayloadTooLarge) else "engine"
+                    raise PageFailed(
+                        reason, f"The link to {link.url} cannot be queued: {error}", again=False
+                    ) from error
                 self._site_counters.of(site.name).add("site/links_refused")
                 logger.warning("A link of %s cannot be followed: %s", request.url, error)
         return children

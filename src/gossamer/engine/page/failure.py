@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from time import monotonic
 
 from gossamer.engine import hooks
 from gossamer.engine.counters import SiteCounters
@@ -15,7 +16,9 @@ from gossamer.model.page import PageRequest
 
 logger = logging.getLogger(__name__)
 
-STORE_AWAY = "store_away"
+STORE_UNAVAILABLE, ARCHIVE = "store_unavailable", "archive"
+TOLD_EVERY = 60.0
+"""Seconds between two lines of the log on pages that wait for room on the disk."""
 
 
 class PageFailed(Exception):
@@ -31,6 +34,7 @@ class PageFailures:
 
     def __init__(self, site_counters: SiteCounters, seeds: SeedReport) -> None:
         self._site_counters, self._seeds = site_counters, seeds
+        self._tell_at = 0.0
 
     async def settle(
         self, lease: Lease, layer: ServedLayer | None, request: PageRequest | None, failed: PageFailed
@@ -38,13 +42,21 @@ class PageFailures:
         """`layer` and `request` are None where they are not known."""
         counters = self._site_counters.of(lease.lane.rpartition(".")[0])
         counters.add(f"engine/failed/{failed.reason}")
-        if failed.reason == STORE_AWAY:
+        if failed.reason == STORE_UNAVAILABLE:
             # Not the fault of the page: it is fetched again as often as it takes.
             return Settlement(lease, Ending.RETRY, delay=max(failed.after, 1.0))
         retries = layer.retries if layer is not None else 0
         pause = retry.delay(lease.attempt, retries, retriable=failed.again, asked=failed.after)
         if pause is not None:
             counters.add(RETRIES)
+            if failed.reason == ARCHIVE and (now := monotonic()) >= self._tell_at:
+                self._tell_at = now + TOLD_EVERY
+                logger.warning(
+                    "A page of %s is fetched again in %.0f s, since it was not kept: %s",
+                    lease.lane,
+                    pause,
+                    failed.detail,
+                )
             return Settlement(lease, Ending.RETRY, delay=pause)
         url = request.url if request is not None else ""
         logger.warning(

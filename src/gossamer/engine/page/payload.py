@@ -11,6 +11,8 @@ from gossamer.model import DeadLetter, Lease, PageInfo, Request, host_of
 from gossamer.model.page import NOTHING, PageRequest
 from gossamer.sites.plan import AGAIN
 
+_NO_SESSION = (0, 0, 0)
+
 
 def pack(request: PageRequest, lane: str, limit: int | None = None) -> Request:
     """A page request as the frontier keeps it; EncodingError where it cannot be kept, ValueError where it has no host."""
@@ -37,6 +39,8 @@ def pack(request: PageRequest, lane: str, limit: int | None = None) -> Request:
         meta["row"] = list(request.row)
     if request.thread:
         meta["thread"] = request.thread
+    if request.session:
+        meta["session"] = [request.session, request.back, request.begun]
     if request.task:
         meta[CARRIED] = request.task
     fields: dict[str, Any] = {"url": request.url}
@@ -69,6 +73,7 @@ def unpack(lease: Lease | PageInfo | DeadLetter) -> PageRequest:
             _text(name): _text(value[-1] if isinstance(value, list) else value) for name, value in headers.items()
         }
     site, _, layer = lease.lane.rpartition(".")
+    session, back, begun = meta.get("session", _NO_SESSION)
     return PageRequest(
         url,
         fields["method"],
@@ -91,6 +96,9 @@ def unpack(lease: Lease | PageInfo | DeadLetter) -> PageRequest:
         task=meta.get(CARRIED, NOTHING),
         row=meta.get("row", ()),
         thread=meta.get("thread", NOTHING),
+        session=session,
+        back=back,
+        begun=begun,
     )
 
 

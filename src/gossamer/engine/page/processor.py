@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from gossamer.courier.leases import Identity, identity
 from gossamer.engine import hooks
@@ -23,17 +23,26 @@ from gossamer.engine.page import payload
 from gossamer.engine.page.conditional import NOT_MODIFIED, is_conditional
 from gossamer.engine.page.failure import PageFailed, PageFailures
 from gossamer.engine.page.reader import PageReader
-from gossamer.engine.page.seeds import SeedReport
+from gossamer.engine.page.seeds import SeedReport, is_seed
 from gossamer.engine.page.versions import KnownVersion, PageVersions, context_of
 from gossamer.engine.sites import ServedLayer, ServedSite, SiteSet
 from gossamer.errors import GossamerError
-from gossamer.model import Ending, Feedback, HostVerdict, Lease, PageVisit, Settlement
-from gossamer.model.counter_names import REDIRECTED
+from gossamer.model import AddOutcome, Ending, Feedback, HostVerdict, Lease, PageVisit, Settlement
+from gossamer.model.counter_names import (
+    GONE,
+    LEFT_OUT,
+    LINKED_DENIED,
+    LINKED_GONE,
+    REDIRECTED,
+    REDIRECTED_SEEN,
+    ROBOTS_DENIED,
+)
 from gossamer.model.fetch import FetchError
-from gossamer.model.page import PageRequest, Response
+from gossamer.model.page import AT_ITS_URL, PageRequest, Response
 from gossamer.model.politeness import THROTTLED, retry_after
 from gossamer.model.reply import GARBAGE, of_status
 from gossamer.sites.downloader import PageDropped
+from gossamer.sites.extract.turns import MARK
 from gossamer.sites.secrets import WRITTEN, Secrets
 
 logger = logging.getLogger(__name__)
@@ -76,6 +85,8 @@ class PageProcessor:
         self._failures = PageFailures(site_counters, self._seeds)
         self._came: dict[Identity, tuple[ServedSite, KnownVersion, Mapping[str, str]]] = {}
         """Conditional pages that wait to be settled."""
+        self._redirects: dict[Identity, ServedLayer] = {}
+        """Pages that redirected within their layer and wait to be settled: whether what they lead to was seen is known then."""
 
     async def process(self, lease: Lease, landed: Landed) -> Settlement | None:
         """Calls `landed` when the response is there. None: the page was not fetched, and is to be given back. Its host's robots.txt was
@@ -109,7 +120,7 @@ class PageProcessor:
             self._site_counters.of(lease.lane.rpartition(".")[0]).add("engine/failed/login")
             return Settlement(lease, Ending.RETRY, delay=LOGIN_PAUSE)
         except PageDropped:
-            self._site_counters.of(lease.lane.rpartition(".")[0]).add("site/left_out")
+            self._site_counters.of(lease.lane.rpartition(".")[0]).add(LEFT_OUT)
             return Settlement(lease)
         except FetchError as error:
             landed(Feedback(HostVerdict.ERROR))
@@ -135,10 +146,14 @@ class PageProcessor:
         """The frontier may have an older state: pages that were settled may not be, and have to be fetched whole."""
         self._versions.rolled_back([site.name for site in self._site_set if site.conditional])
         self._came.clear()
+        self._redirects.clear()
 
-    def settled(self, lease: Lease, counts: bool) -> None:
+    def settled(self, lease: Lease, counts: bool, children: Sequence[AddOutcome]) -> None:
         """Note the version of a page only now: a page that was not read, stored or settled has to be fetched whole the next time; so
         has a page that was read by rules that have changed since."""
+        layer = self._redirects.pop(identity(lease), None) if self._redirects else None
+        if layer is not None and counts and AddOutcome.DUPLICATE in children:
+            self._site_counters.of(layer.site.name).add(REDIRECTED_SEEN + layer.name)
         if not self._came:
             return
         came = self._came.pop(identity(lease), None)
@@ -187,34 +202,48 @@ class PageProcessor:
     async def _process(self, lease: Lease, layer: ServedLayer, request: PageRequest, landed: Landed) -> Settlement:
         site, counters = layer.site, self._site_counters.of(layer.site.name)
         if site.obeys and not self._allowed(layer, request):
-            counters.add("site/robots_denied")
+            counters.add(ROBOTS_DENIED)
             self._seeds.unread(request, "robots_denied")
+            if not is_seed(request):
+                counters.add(f"{LINKED_DENIED}{layer.name}")
             return Settlement(lease)
         session = await self._logins.ready(site) if site.login is not None else 0
-        known = await self._known(lease, layer, request)
-        sent = await self._prepare(layer, request, known)
-        if sent is None:
-            counters.add("site/left_out")
-            return Settlement(lease)
+        if 0 < request.session < session:
+            # Another page has shown that: it does not count as a try of this one.
+            return self._begun_anew(lease, layer, request)
+        known = await self._known(lease, layer, request) if layer.conditional else None
+        sent = self._prepare(layer, request, known)
+        if layer.before_request is not None:
+            changed: PageRequest | None = await hooks.call(layer.before_request, sent)
+            if changed is None:
+                counters.add(LEFT_OUT)
+                return Settlement(lease)
+            sent = changed
         response = await self._fetch(site, sent)
-        status = response.status
-        asked = retry_after(response.headers.get("retry-after", ""), time.time()) or 0.0
+        status, said = response.status, response.headers.get("retry-after")
+        asked = (retry_after(said, time.time()) or 0.0) if said else 0.0
         if status in THROTTLED:
             landed(Feedback(HostVerdict.THROTTLED, response.seconds, asked or None))
         else:
             landed(Feedback(HostVerdict.ERROR if status >= 500 else HostVerdict.OK, response.seconds))
-        if session:
-            self._check_session(site, response, session)
+        if session and (why := self._session_over(layer, response, session)):
+            if request.session < 1:
+                raise PageFailed("session_over", why)
+            if request.begun >= layer.retries:
+                raise PageFailed("session_over", f"{why} The page is {request.hops[request.back]}.", again=False)
+            return self._begun_anew(lease, layer, request._replace(begun=request.begun + 1))
         self._reader.keep(layer, response)
         if layer.retries_status(status):
             raise PageFailed(of_status(status), f"The response had status {status}.", after=asked)
         if (target := layer.redirect(response)) is not None:
             hop = next_hop(sent, response, target, request.hops, layer.redirects)
-            return await self._redirected(lease, layer, request, hop)
+            return await self._redirected(lease, layer, request, hop, session)
         if layer.is_gone(status):
             await self._reader.absent(layer, request)
-            counters.add("site/gone")
+            counters.add(GONE)
             self._seeds.unread(request, "gone")
+            if not is_seed(request) and MARK not in request.inherited:
+                counters.add(f"{LINKED_GONE}{layer.name}")
             return Settlement(lease, visit=PageVisit(status) if layer.recorded else None)
         if known is not None and status == NOT_MODIFIED and is_conditional(sent.headers):
             if not known.is_confirmed(response.headers):
@@ -227,11 +256,14 @@ class PageProcessor:
             return Settlement(lease, visit=PageVisit(status) if layer.recorded else None)
         if known is not None:
             await self._forget(site, known)
-        if there := self._away(layer, request, response.url):
+        if there := self._redirected_layer(layer, request, response.url):
             if not request.hops:
                 counters.add(REDIRECTED + layer.name)  # A browser followed it.
             self._seeds.read(request)
             return self._reader.led_away(lease, layer, request, response, there)
+        if request.session > 0 and not (request.always or self._is_same(layer, request, request.fingerprint)):
+            # It is a page, and does not lead to the login page: now it is asked for as one that may have been seen.
+            return self._replaced(lease, layer, request._replace(session=AT_ITS_URL, dont_filter=False, begun=0))
         settlement, lasting = await self._reader.read(lease, layer, request, response)
         self._seeds.read(request)
         if known is not None and lasting:
@@ -260,16 +292,16 @@ class PageProcessor:
         return False
 
     async def _known(self, lease: Lease, layer: ServedLayer, request: PageRequest) -> KnownVersion | None:
-        """What is known of the page; None if it is fetched whole in any case."""
+        """What is known of a conditional page; None if it is fetched whole in any case."""
         # Whoever looks for missing children wants the links of a page, changed or not.
-        if layer.conditional and self._versions.enabled and request.method == "GET" and not request.again:
+        whole = request.again or request.session > 0
+        if self._versions.enabled and request.method == "GET" and not whole:
             return await self._versions.known(layer.site, lease, context_of(request, layer.stores_parent))
         return None
 
-    async def _prepare(
-        self, layer: ServedLayer, request: PageRequest, known: KnownVersion | None
-    ) -> PageRequest | None:
-        """The request as it is sent; None if the hook before_request skips it."""
+    @staticmethod
+    def _prepare(layer: ServedLayer, request: PageRequest, known: KnownVersion | None) -> PageRequest:
+        """The request as it is sent, before the hook before_request."""
         options, cookies = layer.manner(request.url, request.before)
         sent = request.sent_with(
             {**cookies, **request.cookies} if cookies else request.cookies,
@@ -280,17 +312,16 @@ class PageProcessor:
         )
         if known is not None and known.conditions:
             sent = sent._replace(headers={**request.headers, **known.conditions})
-        if layer.before_request is None:
-            return sent
-        changed: PageRequest | None = await hooks.call(layer.before_request, sent)
-        return changed
+        return sent
 
-    async def _fetch(self, site: ServedSite, sent: PageRequest) -> Response:
-        """Look up the variables of a request just before it is sent; nothing that comes back has their values in its URLs."""
+    def _fetch(self, site: ServedSite, sent: PageRequest) -> Awaitable[Response]:
         secrets = site.compiled.secrets
         if secrets is None and not sent.secrets:
-            return await self._fetcher.fetch(sent)
-        secrets = secrets or NO_SECRETS
+            return self._fetcher.fetch(sent)
+        return self._fetch_revealed(sent, secrets or NO_SECRETS)
+
+    async def _fetch_revealed(self, sent: PageRequest, secrets: Secrets) -> Response:
+        """Look up the variables of a request just before it is sent; nothing that comes back has their values in its URLs."""
         if sent.referer:
             sent = sent._replace(referer=WRITTEN.split(sent.referer)[0])
         try:
@@ -299,21 +330,56 @@ class PageProcessor:
             raise FetchError(error.reason, secrets.hidden(error.detail), error.retriable, error.after) from None
         return secrets.response(response, sent)
 
-    def _check_session(self, site: ServedSite, response: Response, session: int) -> None:
-        """PageFailed if a page shows that the session is over; the next page logs in again."""
+    def _session_over(self, layer: ServedLayer, response: Response, session: int) -> str:
+        """Why the session is over, if a page shows that; the next page logs in again."""
+        site = layer.site
         assert site.login is not None
-        if why := site.login.over(response, location(response)):
-            self._site_counters.of(site.name).add("site/sessions_over")
-            self._logins.ended(site, session)
-            raise PageFailed("session_over", f"The session is over: {why}.")
+        why = site.login.over(response, location(response) or layer.redirect(response))
+        if not why:
+            return ""
+        self._site_counters.of(site.name).add("site/sessions_over")
+        self._logins.ended(site, session)
+        return f"The session is over: {why}."
+
+    def _begun_anew(self, lease: Lease, layer: ServedLayer, request: PageRequest) -> Settlement:
+        """A page redirected, and the session is over: after the login it begins again at the URL that it redirected from first."""
+        compiled, hops, back = layer.site.compiled, request.hops[: request.back], request.hops[request.back]
+        anew = request._replace(
+            url=back,
+            fingerprint=compiled.redirected(layer.name, hops[0] if hops else back, back) ^ self._apart(layer, request),
+            dont_filter=True,
+            hops=hops,
+            session=AT_ITS_URL,
+        )
+        return Settlement(lease, Ending.REPLACED, [payload.pack(anew, layer.lane, self._payload_max)])
 
     @staticmethod
-    def _away(layer: ServedLayer, request: PageRequest, url: str) -> str | None:
+    def _redirected_layer(layer: ServedLayer, request: PageRequest, url: str) -> str | None:
         """The layer that a page is read in instead of its own, since it redirected there."""
         first = request.hops[0] if request.hops else request.url
-        return None if url == first else layer.site.compiled.away(layer.name, first, url)
+        return None if url == first else layer.site.compiled.redirected_layer(layer.name, first, url)
 
-    async def _redirected(self, lease: Lease, layer: ServedLayer, request: PageRequest, hop: PageRequest) -> Settlement:
+    @staticmethod
+    def _apart(layer: ServedLayer, request: PageRequest) -> int:
+        """What tells the fingerprint of a page turn apart from those of others with its URL, where headers or cookies count them."""
+        if not (layer.counts_in_headers and request.turn):
+            return 0
+        first = request.hops[0] if request.hops else request.url
+        plain = layer.site.compiled.redirected(layer.name, first, request.url, request.method, request.body)
+        return request.fingerprint ^ plain
+
+    @staticmethod
+    def _is_same(layer: ServedLayer, request: PageRequest, fingerprint: int) -> bool:
+        """Whether a page leads to itself by redirects, also by way of another one (to set a cookie)."""
+        compiled, hops = layer.site.compiled, request.hops
+        # The first of the pages that a rule counts may be the page that it starts from. It leads to the second one: it is read once more.
+        return (request.turn == 1 and layer.counts_from_one) or any(
+            fingerprint == compiled.redirected(layer.name, hops[0], one, request.method, request.body) for one in hops
+        )
+
+    async def _redirected(
+        self, lease: Lease, layer: ServedLayer, request: PageRequest, hop: PageRequest, session: int
+    ) -> Settlement:
         url, names = hop.url, request.secrets
         if (secrets := layer.site.compiled.secrets) is not None:
             # A page that sends its visitors on with a key in the address.
@@ -321,18 +387,21 @@ class PageProcessor:
             names = (*names, *more)
         first = request.hops[0] if request.hops else request.url
         fingerprint = layer.site.compiled.redirected(layer.name, first, url, hop.method, hop.body)
-        # A page that redirects to itself, also by way of another one (to set a cookie), is the same page: as a new one it would be filtered.
-        same = fingerprint == lease.fingerprint or any(
-            fingerprint == layer.site.compiled.redirected(layer.name, first, one, hop.method, hop.body)
-            for one in request.hops
+        apart = self._apart(layer, request)
+        # As a new page, one that redirects to itself would be filtered.
+        same = fingerprint ^ apart == lease.fingerprint or self._is_same(
+            layer, request._replace(method=hop.method, body=hop.body), fingerprint
         )
-        # The first of the pages that a rule counts may be the page that it starts from. It leads to the second one: it is read once more.
-        same = same or (request.turn == 1 and layer.counts_from_one)
-        if not same and not self._away(layer, request, url):
-            await self._reader.absent(layer, request, url)
-        if self._away(layer, request, url) and not self._away(layer, request, request.url):
+        if not same:
+            # A page of another layer is none of the thread's: so ends what is counted, as where a page is not there.
+            await self._reader.absent(layer, request, "" if self._redirected_layer(layer, request, url) else url)
+        if self._redirected_layer(layer, request, url) and not self._redirected_layer(layer, request, request.url):
             # Each page once. Here, since the pages that lead to the same one after the first are filtered.
             self._site_counters.of(layer.site.name).add(REDIRECTED + layer.name)
+        # Many pages may lead to the login page by way of one and the same URL; each of them is fetched again after the login.
+        plain = request.method == hop.method == "GET" and not request.body
+        session = session if plain and (request.session or not request.hops) else 0
+        back = request.back if request.session > 0 else len(request.hops)
         replacing = request._replace(
             url=url,
             secrets=names,
@@ -340,8 +409,19 @@ class PageProcessor:
             headers=hop.headers,
             cookies=request.cookies and hop.cookies,
             body=hop.body,
-            fingerprint=fingerprint,
-            dont_filter=request.always or same,
+            fingerprint=fingerprint ^ apart,
+            dont_filter=request.always or same or session != 0,
             hops=[*request.hops, request.url],
+            session=session,
+            back=back if session else 0,
         )
+        if not self._redirected_layer(layer, request, url):
+            return self._replaced(lease, layer, replacing)
         return Settlement(lease, Ending.REPLACED, [payload.pack(replacing, layer.lane, self._payload_max)])
+
+    def _replaced(self, lease: Lease, layer: ServedLayer, request: PageRequest) -> Settlement:
+        """A page goes on as another one of its layer."""
+        child = payload.pack(request, layer.lane, self._payload_max)
+        if not (request.dont_filter or request.turn):  # The pages of a list end so, too.
+            self._redirects[identity(lease)] = layer
+        return Settlement(lease, Ending.REPLACED, [child])

@@ -13,7 +13,7 @@ from gossamer.engine.archive.archive import Archive
 from gossamer.engine.counters import SiteCounters
 from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
 from gossamer.engine.page.children import ChildRequests
-from gossamer.engine.page.failure import STORE_AWAY, PageFailed
+from gossamer.engine.page.failure import ARCHIVE, STORE_UNAVAILABLE, PageFailed
 from gossamer.engine.page.feed import links_of
 from gossamer.engine.page.same_keys import KeyMemory
 from gossamer.engine.page.seeds import is_seed
@@ -28,6 +28,7 @@ from gossamer.model.counter_names import (
     EMPTY,
     LACKING,
     LIMITED,
+    LINKLESS,
     MISSING,
     NOWHERE,
     OVERWRITTEN,
@@ -39,7 +40,7 @@ from gossamer.model.counter_names import (
     UNLINKED,
     UNREADABLE,
 )
-from gossamer.model.page import PageRequest, Record, Response
+from gossamer.model.page import NOTHING, PageRequest, Record, Response
 from gossamer.model.plan.page_record import content_signature
 from gossamer.model.reply import PIPELINE
 from gossamer.sites.downloader import ItemFailed
@@ -115,7 +116,7 @@ class PageReader:
             try:
                 self._archive.keep(layer.site, response)
             except ArchiveFailed as error:
-                raise PageFailed("archive", str(error), after=ARCHIVE_PAUSE) from error
+                raise PageFailed(ARCHIVE, str(error), after=ARCHIVE_PAUSE) from error
 
     async def read(
         self, lease: Lease, layer: ServedLayer, request: PageRequest, response: Response
@@ -145,7 +146,7 @@ class PageReader:
             try:
                 await asyncio.to_thread(self._archive.keep_file, layer.site, name, response)
             except ArchiveFailed as error:
-                raise PageFailed("archive", str(error), after=ARCHIVE_PAUSE) from error
+                raise PageFailed(ARCHIVE, str(error), after=ARCHIVE_PAUSE) from error
         row = layer.site.compiled.list_digests(layer.name, records) if layer.function is not None else ()
         if row:
             _refuse_replaced_lists(layer, request, row)
@@ -154,10 +155,11 @@ class PageReader:
         further = turns(reading, layer.name) if part is not None or layer.function is not None else ()
         if further and records and (thread := self._thread(layer, request, response, records[0])):
             reading = reading._replace(links=[_of_thread(link, layer, thread) for link in reading.links])
-        items, kept = await self._store(layer, request, response, records, further)
         if layer.function is not None or layer.after_extract is not None:
             await self._children.define_targets(layer.site, reading.links)
+        # Before anything is stored: a page with a link that cannot be queued fails as a whole.
         children, withheld = self._children.of(reading.links, layer, request)
+        items, kept = await self._store(layer, request, response, records, further)
         visit = PageVisit(status, signature(response, records, reading.links)) if layer.recorded else None
         settlement = Settlement(lease, Ending.DONE, children, items, withheld=withheld, kept=kept, visit=visit)
         # A thread is known as a whole only if all its pages are read.
@@ -169,6 +171,8 @@ class PageReader:
     @staticmethod
     def _thread(layer: ServedLayer, request: PageRequest, response: Response, record: Record) -> Mapping[str, Any]:
         site = layer.site.compiled
+        if (part := site.part(record.layer)) is None or part.whole:
+            return NOTHING
         return site.thread_of(record, site.canonical(layer.name, layer.own_url(response)), request.round)
 
     async def absent(self, layer: ServedLayer, request: PageRequest, to: str = "") -> None:
@@ -179,7 +183,7 @@ class PageReader:
         try:
             if not await self._record_sink.put_absent(layer, request, to):
                 raise PageFailed(
-                    STORE_AWAY, "The database could not be reached in time.", after=self._record_sink.pause
+                    STORE_UNAVAILABLE, "The database could not be reached in time.", after=self._record_sink.pause
                 )
         except StoreRefused as error:
             raise PageFailed("store_refused", str(error), again=False) from error
@@ -199,11 +203,13 @@ class PageReader:
             depth=request.depth,
             dont_filter=request.always,
         )
-        link = link._replace(secrets=request.secrets)
+        link = link._replace(secrets=request.secrets, task=request.task)
         first = request.hops[0] if request.hops else request.url
         children, withheld = self._children.of([link], layer, request._replace(url=first))
         visit = PageVisit(response.status) if layer.recorded else None
-        return Settlement(lease, Ending.DONE, children, withheld=withheld, visit=visit)
+        # A task is over when the page is read there, or has failed. One that asks for what was not seen may be filtered there.
+        ending = Ending.REPLACED if request.task and request.always and children else Ending.DONE
+        return Settlement(lease, ending, children, withheld=withheld, visit=visit)
 
     def _note_empty(self, request: PageRequest, found: Sequence[object]) -> None:
         if not found and is_seed(request):
@@ -259,7 +265,7 @@ class PageReader:
         try:
             if not await self._record_sink.put(layer, request, response, records, further):
                 raise PageFailed(
-                    STORE_AWAY,
+                    STORE_UNAVAILABLE,
                     "The database could not be reached in time.",
                     after=self._record_sink.pause,
                 )
@@ -303,6 +309,8 @@ class PageReader:
                 counters.add(f"{EMPTY}{layer.name}.{name}")
         for name in reading.unlinked:
             counters.add(f"{UNLINKED}{layer.name}.{name}")
+        for name in reading.linkless:
+            counters.add(f"{LINKLESS}{layer.name}.{name}")
         if reading.broken:
             counters.add(BROKEN + layer.name)
         for name in reading.limited:

@@ -88,9 +88,12 @@ class NextRounds:
             return False
         if action is Action.REPLACE and not await self._dropped(site.name, row.round):
             return False
-        await self._ask(Frontier.new_round, site.name, row.round + 1, trigger="schedule", again=action is Action.RESEED)
+        reseed, since = action is Action.RESEED, info.began if info is not None else None
+        begun = await self._ask(
+            Frontier.new_round, site.name, row.round + 1, trigger="schedule", again=reseed, after=since
+        )
         self.forget(site.name)
-        return True
+        return bool(begun > row.round)
 
     async def _dropped(self, group: str, number: int) -> bool:
         """Drop what is left of a round; False: not all of it yet. Then the next look goes on."""

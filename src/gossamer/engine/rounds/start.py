@@ -9,14 +9,14 @@ from functools import partial
 
 from gossamer.courier import RequestAdder
 from gossamer.courier.rounds import bury_start, start_key
-from gossamer.engine.page.payload import pack
+from gossamer.engine.page.payload import pack, unpack
 from gossamer.engine.records import RecordSink
 from gossamer.engine.rounds.calls import RoundCalls
 from gossamer.engine.rounds.refresh import Refresh
 from gossamer.engine.sites import ServedSite
-from gossamer.errors import StoreUnavailable
+from gossamer.errors import DecodingError, StoreUnavailable, UnknownDeadLetter
 from gossamer.frontier.contract import Frontier
-from gossamer.model import LanePolicy, SeenScope
+from gossamer.model import DeadLetter, LanePolicy, SeenScope
 from gossamer.model.page import PageRequest
 from gossamer.sites.format import RefreshRule
 from gossamer.sites.plan import AGAIN as AGAIN_LANE
@@ -162,25 +162,35 @@ class RoundStart:
 
     async def _forget_failed(self, site: ServedSite, number: int, lanes: Mapping[str, LanePolicy]) -> None:
         """Let pages be fetched again that failed in the round before, should this one find them; those that failed earlier were
-        allowed to then. Of a page that failed in several rounds, only the last dead letter is kept."""
+        allowed to then. A page that had redirected is found by the URLs before that, too. Of a page that failed in several rounds, only the
+        last dead letter is kept."""
         past = [info for info in await self._calls.patiently(Frontier.rounds, site.name, 2) if info.round < number]
         since = past[0].began or 0.0 if past else 0.0
-        last: dict[tuple[str, int], tuple[int, int]] = {}
-        lately: set[tuple[str, int]] = set()
-        outdated: dict[int, list[int]] = {}
+        pages: dict[tuple[str, int], list[DeadLetter]] = {}
         after = 0
         while letters := await self._calls.patiently(Frontier.dead_letters, site.name, after, PROBED):
             after += PROBED
             for letter in letters:
                 layer = letter.lane.rpartition(".")[2]
                 if letter.fingerprint and layer in lanes and _outlives(lanes[layer]):
-                    page = letter.lane, letter.fingerprint
-                    if page in last:
-                        outdated.setdefault(last[page][0], []).append(last[page][1])
-                    last[page] = letter.partition, letter.id
-                    # By which rules a page that has a record is fetched again, the record's policy says.
-                    if letter.at >= since and lanes[layer].records is None:
-                        lately.add(page)
+                    pages.setdefault((letter.lane, letter.fingerprint), []).append(letter)
+        lately: set[tuple[str, int]] = set()
+        outdated: dict[int, list[int]] = {}
+        for (lane, fingerprint), failures in pages.items():
+            records = lanes[lane.rpartition(".")[2]].records
+            wait = 0.0 if records is None else records.failed
+            last: dict[int, DeadLetter] = {}
+            for letter in failures:
+                is_late = wait is not None and letter.at + wait >= since
+                # Many pages may have redirected to the one URL that failed.
+                before = await self._before(site, letter) if is_late or len(failures) > 1 else []
+                first = before[0] if before else fingerprint
+                if first in last:
+                    outdated.setdefault(last[first].partition, []).append(last[first].id)
+                last[first] = letter
+                if is_late:
+                    # When a page that has a record is fetched again, the record's policy says.
+                    lately.update((lane, one) for one in (before if records else (fingerprint, *before)))
         by_lane: dict[str, list[int]] = {}
         for lane, fingerprint in lately:
             by_lane.setdefault(lane, []).append(fingerprint)
@@ -191,6 +201,14 @@ class RoundStart:
             await self._calls.patiently(Frontier.forget_page_versions, site.name)
         for partition, numbers in outdated.items():
             await self._calls.patiently(Frontier.drop_dead, partition, numbers)
+
+    async def _before(self, site: ServedSite, letter: DeadLetter) -> list[int]:
+        """The fingerprints of the URLs that redirected to a page that failed, the first one first."""
+        try:
+            request = unpack(await self._calls.patiently(Frontier.dead_letter, letter.partition, letter.id))
+        except (DecodingError, UnknownDeadLetter):
+            return []
+        return [site.compiled.redirected(request.layer, request.hops[0], hop) for hop in request.hops]
 
 
 def _outlives(lane: LanePolicy) -> bool:

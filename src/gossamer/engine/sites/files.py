@@ -66,6 +66,7 @@ class SiteFiles:
         self._unusable: set[str] = set()
         """Files whose present version cannot be used here."""
         self._texts: dict[str, str] = {}
+        """Of the files whose sites are served as they say, so without those that are drained."""
         self._draining: set[str] = set()
         """Files whose sites begin no rounds any more."""
         self._feeds: dict[str, list[FedTable]] = {}
@@ -222,7 +223,7 @@ class SiteFiles:
             self._compiled[one.name] = one
         self._feeds.update((each.site.site, fed_tables(each.site, each.spot)) for each in wanted)
         self._sites[file] = [one.name for one in found]
-        self._texts[file] = document.text
+        self._texts[file] = "" if drained else document.text
         return found
 
     def _sound(self, text: str, file: str) -> list[LoadedSite]:

@@ -15,7 +15,7 @@ from gossamer.model.network import ANYWHERE, NEVER, guard_of, leads_inside
 from gossamer.model.page import NOTHING, PageRequest, Response
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.crossing import crosses, target_sites
-from gossamer.sites.extract.turns import begins_with_one
+from gossamer.sites.extract.turns import begins_with_one, counts_in
 from gossamer.sites.format import Layer
 from gossamer.sites.format import RequestRule as Asking
 from gossamer.sites.login import LOGIN
@@ -55,7 +55,7 @@ class ServedLayer:
     """One layer, ready for use. `rule` is None for sitemaps and feeds. `lane` is that of its pages, if it is not called like the layer."""
 
     __slots__ = (
-        "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "canonical", "conditional", "cookies", "counts_from_one", "function", "guarded", "lane", "link_lanes",
+        "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "canonical", "conditional", "cookies", "counts_from_one", "counts_in_headers", "function", "guarded", "lane", "link_lanes",
         "name", "on_fail", "options", "recorded", "redirects", "referer", "retries", "retry_status", "rule", "saves", "saves_files", "site", "stores_parent", "strict",
     )  # fmt: skip
 
@@ -84,6 +84,10 @@ class ServedLayer:
             one.pages is not None and begins_with_one(one) for one in rule.follow
         )
         """Whether the first page turn may be the page itself."""
+        self.counts_in_headers = rule is not None and any(
+            one.pages is not None and (counts_in(one.headers) or counts_in(one.cookies)) for one in rule.follow
+        )
+        """Whether page turns may differ in nothing but a header or a cookie."""
         self.referer: bool = _said(asking, "referer", True)
         stored = [of for one, of in whole.store.items() if one == name or (rule is not None and rule.handler)]
         self.stores_parent = any("parent" in (*of.add, *of.key) for of in stored)

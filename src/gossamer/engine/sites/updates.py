@@ -20,7 +20,7 @@ from gossamer.sites.compile import CompiledSite
 
 logger = logging.getLogger(__name__)
 
-AWAY = (StoreUnavailable, FrontierUnavailable, MemoryLimitReached, GroupDropping)
+UNAVAILABLE = (StoreUnavailable, FrontierUnavailable, MemoryLimitReached, GroupDropping)
 """Failures that pass by themselves: the site is served afterwards."""
 AGAIN = 3.0
 """Seconds between two attempts to serve sites whose database is unavailable."""
@@ -132,13 +132,13 @@ class SiteUpdates:
             self._drop_site(name)
         self.waiting = {name: one for name, one in self.waiting.items() if name in found.names}
         problems: list[GossamerError] = list(found.problems)
-        sites, away = await self._prepare(found.changed)
+        sites, unavailable = await self._prepare(found.changed)
         for compiled in found.changed:
             self.waiting.pop(compiled.name, None)
             self._former.discard(compiled.name)
             try:
-                await self._serve_one(compiled, sites, away)
-            except AWAY as error:
+                await self._serve_one(compiled, sites, unavailable)
+            except UNAVAILABLE as error:
                 logger.warning("The site %s is served later: %s", compiled.name, error)
                 self.waiting[compiled.name] = compiled, error
             except GossamerError as error:
@@ -164,11 +164,11 @@ class SiteUpdates:
         return sites, await self._record_sink.prepare_together(sites.values())
 
     async def _serve_one(
-        self, compiled: CompiledSite, sites: Mapping[str, ServedSite], away: Mapping[str, StoreUnavailable]
+        self, compiled: CompiledSite, sites: Mapping[str, ServedSite], unavailable: Mapping[str, StoreUnavailable]
     ) -> None:
         # A site that failed there fails here with its reason.
         site = sites.get(compiled.name) or self._served(compiled)
-        if (error := away.get(site.name)) is not None:
+        if (error := unavailable.get(site.name)) is not None:
             raise error
         await self._serve_site(site)
 
@@ -181,17 +181,21 @@ class SiteUpdates:
         while self.waiting:
             await asyncio.sleep(AGAIN)
             async with self._serving:
-                sites, away = await self._prepare([compiled for compiled, _ in self.waiting.values()])
+                sites, unavailable = await self._prepare([compiled for compiled, _ in self.waiting.values()])
                 for name, (compiled, _) in list(self.waiting.items()):
-                    await self._try_one(name, compiled, sites, away)
+                    await self._try_one(name, compiled, sites, unavailable)
             self._rounds.look()
 
     async def _try_one(
-        self, name: str, compiled: CompiledSite, sites: Mapping[str, ServedSite], away: Mapping[str, StoreUnavailable]
+        self,
+        name: str,
+        compiled: CompiledSite,
+        sites: Mapping[str, ServedSite],
+        unavailable: Mapping[str, StoreUnavailable],
     ) -> None:
         try:
-            await self._serve_one(compiled, sites, away)
-        except AWAY as error:
+            await self._serve_one(compiled, sites, unavailable)
+        except UNAVAILABLE as error:
             self.waiting[name] = compiled, error
             return
         except GossamerError as error:

@@ -170,7 +170,7 @@ class Trial:
         seconds = time.perf_counter() - begun
         if response is None or failure:
             return TrialResult(site.name, chosen, url, said, tuple(hops), None, None, failure, "", seconds, 0.0)
-        if there := site.compiled.away(chosen.layer, url, response.url):
+        if there := site.compiled.redirected_layer(chosen.layer, url, response.url):
             failure = (
                 f"it redirected to a page of the layer {there}, which is read there: {chosen.layer} has nothing of it"
             )

@@ -40,7 +40,7 @@ __all__ = [
 
 VERSION = 1
 CLASS = "gossamer:class"
-"""Under this name an item for a feed has the path of its class."""
+"""The key under which an item for a feed has the path of its class."""
 _VALUE = bytes([VERSION])
 _REQUEST = bytes([VERSION | 0x80])
 

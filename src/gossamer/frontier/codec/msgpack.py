@@ -56,7 +56,7 @@ _DATETIME, _DATE, _TIME, _TIMEDELTA, _DECIMAL, _UUID, _PATH, _COMPLEX = 7, 8, 9,
 _OBJECT = 15
 
 Store = Callable[[Any], StoredObject | None]
-"""Gives what is kept of an object; None: it is none that can be kept so. May raise `NotEncodable`."""
+"""Returns what to store of an object; None if the object cannot be stored that way. May raise `NotEncodable`."""
 Build = Callable[[StoredObject], Any]
 """Makes the object again. May raise `NotEncodable`."""
 

@@ -24,7 +24,7 @@ _ALL_OF = frozenset({"cookies"})
 
 
 def is_secret(name: str) -> bool:
-    """Whether what is called so is not for everybody to see."""
+    """Whether a value of this name is a secret."""
     return _SECRET(name) is not None
 
 
@@ -40,7 +40,7 @@ def redacted(value: Any) -> tuple[Any, list[str]]:
 
 
 def without(value: Any) -> Any:
-    """What `redacted` gave, without the places of what was taken out: to be used as it is."""
+    """What `redacted` returned, without the places of what was taken out: usable as it is."""
     if isinstance(value, str):
         return value.replace(f"{MARK}@", "")
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Plain commands and the loading of functions, as talks: no I/O, shared by blocking and asyncio connections."""
+"""Plain commands and the loading of functions, as conversations: no I/O, shared by blocking and asyncio connections."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from gossamer.errors import FrontierError, ServerTooOld, UrlError
 from gossamer.frontier.connection.failure import ErrorReply, NoReply, failure, is_problem, value
 from gossamer.frontier.connection.router import (
     ClusterRouter,
+    Conversation,
     Node,
     RoutedCommand,
     Router,
     SentinelRouter,
     SingleRouter,
-    Talk,
 )
 from gossamer.frontier.connection.url import FrontierUrl
 from gossamer.frontier.server import library
@@ -41,39 +41,39 @@ class Commands:
     def value(self, entry: Any) -> Any:
         return value(entry, self.address.safe)
 
-    def execute(self, *command: Any, key: bytes | str | None = None, final: bool = False) -> Talk[Any]:
+    def execute(self, *command: Any, key: bytes | str | None = None, final: bool = False) -> Conversation[Any]:
         """Run a plain command. On a cluster `key` says which node; without it redirections find the way. `final`: behind sentinels
         only the primary that they name now may answer."""
         [entry] = yield from self.router.run([RoutedCommand(command, key, final=final)])
         return self.value(entry)
 
-    def nodes(self) -> Talk[list[Node]]:
+    def nodes(self) -> Conversation[list[Node]]:
         found = yield from self.router.primaries()
         if isinstance(found, (ErrorReply, NoReply)):
             raise failure(found, self.address.safe)
         return found
 
-    def execute_together(self, *commands: tuple[Any, ...]) -> Talk[list[Any]]:
+    def execute_together(self, *commands: tuple[Any, ...]) -> Conversation[list[Any]]:
         """Run plain commands one after the other over one connection to one primary; errors stand in the list."""
         [node, *_] = yield from self.nodes()
         entries = yield from self.router.run([RoutedCommand(command, node=node) for command in commands])
         return [failure(entry, self.address.safe) if is_problem(entry) else entry for entry in entries]
 
-    def at(self, node: Node, command: tuple[Any, ...]) -> Talk[Any]:
+    def at(self, node: Node, command: tuple[Any, ...]) -> Conversation[Any]:
         [entry] = yield from self.router.run([RoutedCommand(command, node=node)])
         return self.value(entry)
 
-    def execute_everywhere(self, *command: Any) -> Talk[dict[str, Any]]:
+    def execute_everywhere(self, *command: Any) -> Conversation[dict[str, Any]]:
         """Run a command on every primary. Return the replies by `host:port`."""
         nodes = yield from self.nodes()
         entries = yield from self.router.run([RoutedCommand(command, node=node) for node in nodes])
         return {str(node): self.value(entry) for node, entry in zip(nodes, entries, strict=True)}
 
-    def server_info(self) -> Talk[ServerInfo]:
+    def server_info(self) -> Conversation[ServerInfo]:
         """The server; on a cluster its first primary."""
         return (yield from self.server_infos())[0]
 
-    def server_infos(self) -> Talk[tuple[ServerInfo, ...]]:
+    def server_infos(self) -> Conversation[tuple[ServerInfo, ...]]:
         """Every primary."""
         nodes = yield from self.nodes()
         asked = [("INFO",), ("CONFIG", "GET", "appendfsync")]
@@ -84,7 +84,7 @@ class Commands:
             for index, node in enumerate(nodes)
         )
 
-    def greet(self) -> Talk[None]:
+    def greet(self) -> Conversation[None]:
         """Check that what answers is a server we can use."""
         answers = yield from self.execute_everywhere("INFO", "server")
         for node, answer in answers.items():
@@ -96,11 +96,11 @@ class Commands:
             if info.too_old:
                 raise ServerTooOld(f"{self.address.safe}: {node} runs {info.kind} {info.version}. {ServerTooOld()}")
 
-    def function_load(self, code: str, replace: bool = False) -> Talk[None]:
+    def function_load(self, code: str, replace: bool = False) -> Conversation[None]:
         """Load a function library on every primary."""
         yield from self.execute_everywhere("FUNCTION", "LOAD", *(["REPLACE"] if replace else []), code)
 
-    def function_install(self, code: str) -> Talk[None]:
+    def function_install(self, code: str) -> Conversation[None]:
         """Make sure that every primary has this library, or the newest that any of them has.
 
         No command loads a library only where it is newer. But a library cannot be loaded, without REPLACE, beside another
@@ -124,7 +124,7 @@ class Commands:
             f"{self.address.safe}: the functions cannot be loaded, because others load theirs at the same time. Try again."
         )
 
-    def swap(self, node: Node, leaving: Sequence[str], code: str) -> Talk[None]:
+    def swap(self, node: Node, leaving: Sequence[str], code: str) -> Conversation[None]:
         deleting = [("FUNCTION", "DELETE", name) for name in leaving]
         commands = [("MULTI",), *deleting, ("FUNCTION", "LOAD", code), ("EXEC",)]
         entries = yield from self.router.run([RoutedCommand(command, node=node) for command in commands])
@@ -135,7 +135,7 @@ class Commands:
             if isinstance(result, Exception) and not _EXPECTED.search(str(result)):
                 raise FrontierError(f"{self.address.safe}: the functions cannot be loaded: {result}")
 
-    def function_list(self, name: str, *, code: bool = False) -> Talk[dict[str, tuple[Library, ...]]]:
+    def function_list(self, name: str, *, code: bool = False) -> Conversation[dict[str, tuple[Library, ...]]]:
         """The libraries whose name matches (glob), for every primary by `host:port`; empty where there is none."""
         command = ("FUNCTION", "LIST", "LIBRARYNAME", name, *(["WITHCODE"] if code else []))
         answers = yield from self.execute_everywhere(*command)

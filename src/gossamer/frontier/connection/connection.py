@@ -19,7 +19,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from gossamer.closeable import Closeable
 from gossamer.frontier.connection.commands import Commands
 from gossamer.frontier.connection.pool import AsyncPool, Pool, check_files, maker
-from gossamer.frontier.connection.router import Node, Talk
+from gossamer.frontier.connection.router import Conversation, Node
 from gossamer.frontier.connection.url import FrontierUrl, parse
 from gossamer.settings import Settings
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 SCAN_KEYS = 1000
 
 
-def blocking(verb: Callable[Concatenate[Commands, P], Talk[T]]) -> Callable[Concatenate[Connection, P], T]:
+def blocking(verb: Callable[Concatenate[Commands, P], Conversation[T]]) -> Callable[Concatenate[Connection, P], T]:
     """A method that sends this and waits for the reply."""
 
     @wraps(verb)
@@ -39,7 +39,7 @@ def blocking(verb: Callable[Concatenate[Commands, P], Talk[T]]) -> Callable[Conc
 
 
 def awaited(
-    verb: Callable[Concatenate[Commands, P], Talk[T]],
+    verb: Callable[Concatenate[Commands, P], Conversation[T]],
 ) -> Callable[Concatenate[AsyncConnection, P], Coroutine[Any, Any, T]]:
     """A coroutine method that sends this."""
 
@@ -58,7 +58,7 @@ class Connection(Closeable):
         self.address = commands.address
         """What was connected to; `address.safe` is for logs."""
         self.drive = pool.drive
-        """Runs a talk to its end: these commands, or calls of functions."""
+        """Runs a conversation to its end: these commands, or calls of functions."""
         self._pool = pool
         self._closing = closing
         self.place = f"on {commands.address.safe}"
@@ -74,7 +74,7 @@ class Connection(Closeable):
     server_infos = blocking(Commands.server_infos)
 
     def matching(self, pattern: str) -> Iterator[bytes]:
-        """The keys of a glob pattern on every primary, some of them perhaps twice. For people: the whole server is looked through."""
+        """The keys of a glob pattern on every primary, some of them perhaps twice. Scans the whole server: for interactive use."""
         for node in self.drive(self.commands.nodes()):
             cursor: Any = b"0"
             while True:

@@ -29,7 +29,7 @@ from redis.retry import Retry
 from gossamer.errors import EmbeddedServerError, FrontierError, UrlError
 from gossamer.frontier.connection.command_bytes import packed
 from gossamer.frontier.connection.failure import NO_IDLE, ErrorReply, NoReply
-from gossamer.frontier.connection.router import Entries, Node, RoundTrip, Talk
+from gossamer.frontier.connection.router import Conversation, Entries, Node, RoundTrip
 from gossamer.frontier.connection.url import FrontierUrl
 
 T = TypeVar("T")
@@ -143,16 +143,16 @@ class Pool:
         self._lock = threading.Lock()
         self._pid = os.getpid()
 
-    def drive(self, talk: Talk[T]) -> T:
-        """Run a talk to its end."""
+    def drive(self, conversation: Conversation[T]) -> T:
+        """Run a conversation to its end."""
         try:
-            step = next(talk)
+            step = next(conversation)
             while True:
                 if isinstance(step, list):
-                    step = talk.send(self.transmit(step))
+                    step = conversation.send(self.transmit(step))
                 else:
                     time.sleep(step)
-                    step = talk.send([])
+                    step = conversation.send([])
         except StopIteration as end:
             result: T = end.value
             return result
@@ -274,16 +274,16 @@ class AsyncPool:
         self._closed = False
         self._pid = os.getpid()
 
-    async def drive(self, talk: Talk[T]) -> T:
-        """Run a talk to its end."""
+    async def drive(self, conversation: Conversation[T]) -> T:
+        """Run a conversation to its end."""
         try:
-            step = next(talk)
+            step = next(conversation)
             while True:
                 if isinstance(step, list):
-                    step = talk.send(await self.transmit(step))
+                    step = conversation.send(await self.transmit(step))
                 else:
                     await asyncio.sleep(step)
-                    step = talk.send([])
+                    step = conversation.send([])
         except StopIteration as end:
             result: T = end.value
             return result

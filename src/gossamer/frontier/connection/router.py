@@ -61,11 +61,11 @@ class RoutedCommand(NamedTuple):
 
 
 Entries = list[Any]
-Talk = Generator[list[RoundTrip] | float, list[Entries], T]
-"""A talk with servers, without I/O: it yields round trips to make at once, or seconds to wait, is sent one list of entries per round
+Conversation = Generator[list[RoundTrip] | float, list[Entries], T]
+"""A conversation with servers, without I/O: it yields round trips to make at once, or seconds to wait, is sent one list of entries per round
 trip, and returns the result. `Pool.drive` runs it."""
-Route = Talk[Entries]
-Primaries = Talk[list[Node] | ErrorReply | NoReply]
+Route = Conversation[Entries]
+Primaries = Conversation[list[Node] | ErrorReply | NoReply]
 
 
 class Router(Protocol):
@@ -143,7 +143,7 @@ class SentinelRouter:
     def _demoted(entries: Entries) -> bool:
         return all(isinstance(entry, ErrorReply) and entry.code == "READONLY" for entry in entries)
 
-    def _find(self) -> Talk[Node | ErrorReply | NoReply]:
+    def _find(self) -> Conversation[Node | ErrorReply | NoReply]:
         self.primary = None
         problem: ErrorReply | NoReply = NoReply("no sentinel answers", sent=False)
         for sentinel in self.sentinels:
@@ -266,7 +266,7 @@ class ClusterRouter:
             self.stale = True
         return node, False
 
-    def _refresh(self) -> Talk[ErrorReply | NoReply | None]:
+    def _refresh(self) -> Conversation[ErrorReply | NoReply | None]:
         problem: ErrorReply | NoReply = NoReply("no node of the cluster answers", sent=False)
         for node in dict.fromkeys((*self.nodes, *self.seeds)):
             [[answer]] = yield [RoundTrip(node, (("CLUSTER", "SLOTS"),))]

@@ -146,7 +146,7 @@ def items(crawl: str, partition: int, group: str) -> str:
 
 
 def consumers(crawl: str, partition: int, group: str) -> str:
-    """Up to where each consumer has kept a group's items."""
+    """How far each consumer has stored a group's items."""
     return base(crawl, partition) + SUFFIXES["consumers"] + group
 
 
@@ -160,13 +160,13 @@ def task_keys(source: str) -> list[str]:
 
 
 def task_reports(source: str, table: str) -> str:
-    """The list, in the slot of a producer's key, to which the ends of a table's tasks are reported."""
+    """How the lists begin, in the slot of a producer's key, to which the ends of a table's tasks are reported: one for each database."""
     tag = _tag(source, "tasks")
     return f"{source}:ended:{table}" if tag != source else f"{{{source}}}:ended:{table}"
 
 
 def task_database(reports: str) -> str:
-    """Beside a list of reports: which database has the table that they are for."""
+    """Beside the lists of reports: which database has the table that feeds the key."""
     return f"{reports}:database"
 
 

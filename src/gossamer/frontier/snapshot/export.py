@@ -145,7 +145,7 @@ class Export:
         )
 
     def _policies(self, counts: Counts) -> None:
-        """Groups and lanes that were not told yet, or have changed since."""
+        """Groups and lanes that were not written yet, or have changed since."""
         for group in counts.groups:
             table = counts.group_policies[group.group]
             self._tell(
@@ -164,7 +164,7 @@ class Export:
             self._tell(f"lane {name}", {"type": "lane", "lane": name, "policy": policy, "paused": paused})
 
     def _documents(self) -> None:
-        """Every kept version, the oldest first. One that is put meanwhile may be missing, as it may be the moment after."""
+        """Every kept version, oldest first. A version that is stored meanwhile may be missing."""
         frontier = self.frontier
         for kind, name in frontier.run(frontier.verbs.documents.every()):
             for info in reversed(frontier.document_history(kind, name)):
@@ -245,8 +245,8 @@ class Export:
             self._item_lines(partition)
 
     def _check_servers(self, before: list[str]) -> None:
-        """Another server, or one that was restarted, may lack requests whose fingerprints were read before: what was read is of no one
-        state. Nor do its cursors mean what they meant."""
+        """A server that was replaced or restarted may lack requests whose fingerprints were read before: what was read is not one
+        state of the crawl. Its cursors have lost their meaning, too."""
         for partition, server in enumerate(before):
             if self._server(partition) != server:
                 raise SnapshotError(

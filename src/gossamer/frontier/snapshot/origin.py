@@ -28,7 +28,7 @@ def origin_ids(frontier: ValkeyFrontier) -> list[str]:
 
 
 def add_origins(frontier: ValkeyFrontier, crawls: list[str], snapshot: str) -> None:
-    """Their state comes with this snapshot."""
+    """Record that the state of these crawls comes with this snapshot."""
     key = keys.restored(frontier.crawl)
     for crawl in crawls:
         frontier.connection.execute("HSETNX", key, _FROM + crawl, snapshot, key=key)

@@ -7,13 +7,12 @@ remembers all of them.
 
 from __future__ import annotations
 
-import json
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import date
-from typing import Any, Protocol
+from typing import Any
 from zlib import decompress
 from zlib import error as ZlibError
 
@@ -22,6 +21,7 @@ from gossamer.frontier.server import keys
 from gossamer.frontier.server.layout import RECORDS
 from gossamer.frontier.snapshot import line, origin
 from gossamer.frontier.snapshot.export import GROUP_COUNTS, LANE_COUNTS, Line
+from gossamer.frontier.snapshot.file import SnapshotFile
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.frontier.verbs import rounds
 from gossamer.frontier.verbs.documents import checked_text, digest_of, kind_of, name_of
@@ -33,52 +33,12 @@ from gossamer.model import DailyCounts, PageEvent, PageState, RoundInfo
 BATCH_ENTRIES = 500
 BATCH_BYTES = 1_000_000
 MOST_COOKIES = 1_000_000
-"""The workers' own bound counts when they put the next one."""
+"""More than workers keep: their own limit applies when they store the next one."""
 STORED_COUNTS = {**{name: name for name in (*LANE_COUNTS, *GROUP_COUNTS)}, "duplicates": "dup"}
 _WRONG = (
     KeyError, TypeError, ValueError, AttributeError, IndexError, Base64Error, ZlibError, DecodingError, EncodingError,
     InvalidRequest, PolicyError, SnapshotError,
 )  # fmt: skip
-
-
-class TextInput(Protocol):
-    def __iter__(self) -> Iterator[bytes]: ...
-
-
-class SnapshotFile:
-    """The lines of a file, numbered from 1, the header read. `cut` says that the last line is incomplete and was left out."""
-
-    def __init__(self, name: str, lines: TextInput) -> None:
-        self.name, self.number, self.size, self.cut = name, 0, 0, False
-        self._lines = iter(lines)
-        self.header = next(self.rows(), None) or self._fail("it is empty")
-        if self.header.get("gossamer") != "snapshot":
-            self._fail("it does not begin with the header of a snapshot; name a file that `gossamer export` wrote")
-        if self.header.get("format") != line.FORMAT:
-            self._fail(
-                f"its format is {self.header.get('format')!r}, this Gossamer reads {line.FORMAT}; use a newer one"
-            )
-
-    def rows(self) -> Iterator[Line]:
-        for raw in self._lines:
-            self.number += 1
-            self.size += len(raw)
-            if not raw.strip():
-                continue
-            try:
-                row = json.loads(raw)
-                if not isinstance(row, dict):
-                    raise ValueError("it is not an object")
-            except ValueError as error:
-                if not raw.endswith(b"\n") and self.number > 1:
-                    # Not counted: a whole line may stand there the next time.
-                    self.number, self.cut = self.number - 1, True
-                    return
-                self._fail(f"this line is not JSON ({error}); correct or remove it")
-            yield row
-
-    def _fail(self, what: str) -> Any:
-        raise SnapshotError(f"{self.name}, line {max(1, self.number)}: {what}.")
 
 
 class Restore:

@@ -1,4 +1,4 @@
-"""Parts of a settlement in the words of the server's functions, and whether they can be said at all. No I/O."""
+"""Parts of a settlement as arguments of the server's functions, and what is checked before they are sent. No I/O."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gossamer.frontier.verbs import lists
 from gossamer.model import CounterChange, Feedback, PageVisit, Settlement
 
 ITEM_MAX = 256_000_000
-"""Bytes of one item or datum for a list; a server takes no argument of twice as many."""
+"""Bytes of one item, or of one entry for a list; a server refuses an argument of twice as many."""
 NOT_TOLD = PageVisit()
 
 

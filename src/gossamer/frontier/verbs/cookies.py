@@ -12,7 +12,7 @@ AT_ONCE = 500
 
 
 class CookieVerbs:
-    """The home partition of a group has them; every partition has their version, which exchanges tell."""
+    """The home partition of a group stores the cookies; every partition stores their version, which exchanges return."""
 
     def __init__(self, crawl: str, partitions: int) -> None:
         self.partitions = partitions

@@ -16,7 +16,7 @@ from gossamer.model.reply import PAGES_FULL, TaskQueueSize
 WORKERS_PAGE, SILENT_LOOK = 500, 64
 """The most workers that are asked for in a call."""
 LANE_NUMBERS = LaneCounts._fields.index("paused") - LaneCounts._fields.index("queued")
-"""Those that Lua counts."""
+"""The counts that Lua keeps."""
 GROUP_NUMBERS = 7
 SETTLE_NOTHING: dict[str, Any] = {"i": "", "done": [], "release": [], "renew": [], "lease": 0}
 

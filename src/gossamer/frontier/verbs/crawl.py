@@ -120,15 +120,23 @@ class CrawlVerbs:
         return (yield from self._known(group, lambda: self.control.start(group, token)))
 
     def new_round(
-        self, group: str, number: int, *, trigger: str = "", who: str = "", term: int = 0, again: bool = False
+        self,
+        group: str,
+        number: int,
+        *,
+        trigger: str = "",
+        who: str = "",
+        term: int = 0,
+        again: bool = False,
+        after: float | None = None,
     ) -> Verb[int]:
         def begin() -> Verb[int]:
-            return self.rounds.new_round(group, number, trigger=trigger, who=who, term=term, again=again)
+            return self.rounds.new_round(group, number, trigger=trigger, who=who, term=term, again=again, after=after)
 
         return (yield from self._known(group, begin))
 
     def _known(self, group: str, ask: Callable[[], Verb[V]]) -> Verb[V]:
-        """The answer, though one of several partitions may have forgotten the group."""
+        """The reply, even if one of several partitions has lost the group."""
         try:
             return (yield from ask())
         except UnknownGroup:
@@ -138,7 +146,7 @@ class CrawlVerbs:
         return (yield from ask())
 
     def gone(self, incarnation: str, silent: float, groups: Sequence[str] = ()) -> Verb[int]:
-        """A worker that called one partition lately is gone in none."""
+        """A worker that has called any partition lately counts as alive on all."""
         now, known = yield from self.read.named_workers([incarnation])
         if any(worker.seen > now - silent for worker in known):
             return 0

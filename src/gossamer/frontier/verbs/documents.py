@@ -42,8 +42,10 @@ class DocumentVerbs:
         data = checked_text(kind, name, text)
         return (yield from self._write(kind, name, expected, who, note, data, deleted=False))
 
-    def drop_document(self, kind: str, name: str, *, who: str = "", note: str = "") -> Verb[int]:
-        return (yield from self._write(kind, name, None, who, note, b"", deleted=True))
+    def drop_document(
+        self, kind: str, name: str, *, expected: int | None = None, who: str = "", note: str = ""
+    ) -> Verb[int]:
+        return (yield from self._write(kind, name, expected, who, note, b"", deleted=True))
 
     def _write(
         self, kind: str, name: str, expected: int | None, who: str, note: str, data: bytes, *, deleted: bool

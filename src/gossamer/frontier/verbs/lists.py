@@ -13,17 +13,18 @@ from gossamer.errors import InvalidRequest
 CALL_DATA = 1000
 CALL_BYTES = 4_000_000
 DATA_MAX = 2**20 - 1
-"""As many data of one page for one list as the book can count."""
+"""The most entries that one page pushes to one list: the book cannot count more."""
 
 Page = tuple[int, int, list[bytes]]
-"""The number of a page's settlement, the place of its first datum here among those for the list, and the data."""
+"""The number of a page's settlement, the position of the first of these entries among the page's entries for the list, and the
+entries."""
 
 
 def by_key(push: Sequence[tuple[str, bytes]]) -> dict[str, list[bytes]]:
     """The data of each list in their order; InvalidRequest says what cannot be pushed."""
     found: dict[str, list[bytes]] = {}
     for key, data in push:
-        if type(key) is not str or not key or key.startswith("gossamer:") or not _sound(key):
+        if type(key) is not str or not key or key.startswith("gossamer:") or not encodable(key):
             raise InvalidRequest(
                 f"push: {key!r} is no key of a list. Name one in plain text that is not Gossamer's own."
             )
@@ -36,7 +37,7 @@ def by_key(push: Sequence[tuple[str, bytes]]) -> dict[str, list[bytes]]:
 
 
 def calls(pages: Sequence[Page]) -> list[list[Page]]:
-    """Divided so that no call carries too much."""
+    """The pages in groups, each small enough for one call."""
     done: list[list[Page]] = [[]]
     count = size = 0
     for page, _, data in pages:
@@ -52,9 +53,10 @@ def calls(pages: Sequence[Page]) -> list[list[Page]]:
     return done
 
 
-def _sound(key: str) -> bool:
+def encodable(text: str) -> bool:
+    """Whether it can be sent: UTF-8 has no lone surrogates."""
     try:
-        key.encode()
+        text.encode()
     except UnicodeEncodeError:
         return False
     return True

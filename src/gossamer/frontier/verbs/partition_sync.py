@@ -8,7 +8,7 @@ then, or taken for known by the memory of the last round or of the dropped group
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from math import inf
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from gossamer.frontier.call import Verb, function_call, read
 from gossamer.frontier.recent_adds import Known
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs.control.control import ControlVerbs
-from gossamer.frontier.verbs.control.drop import DropVerbs
+from gossamer.frontier.verbs.control.drop import DropStep, DropVerbs
 from gossamer.frontier.verbs.rounds import RoundVerbs
 
 FEW = 16
@@ -49,8 +49,7 @@ class PartitionSync:
         self._bases, self._partitions = control.bases, control.partitions
 
     def bring(self, partition: int, groups: Collection[str]) -> Verb[Known]:
-        """Bring all partitions into step with each other as to these groups. Answers the lanes of them that `partition` has then, and when
-        they were made."""
+        """Bring these groups into step on all partitions. Return their lanes that `partition` has then, and when each was made."""
         lanes: set[str] = set()
         made: dict[str, int] = {}
         dropped = inf
@@ -68,14 +67,14 @@ class PartitionSync:
         return Known(lanes, made, dropped)
 
     def group(self, group: str) -> Verb[None]:
-        """Bring all partitions into step as to one group."""
+        """Bring one group into step on all partitions."""
         found, _ = yield from self._held(group)
         for name, held in found.items():
             yield from self._align(keys.home_of(name, self._partitions), name, held)
 
     def _held(self, asked: str) -> Verb[tuple[dict[str, Held], float]]:
-        """What the partitions have of a group, or of all (""), by its name; and seconds since anything was dropped. Where a partition still has
-        one that was dropped, or a lane, the drop is made up for; GroupDropping if that is not done in a moment."""
+        """What the partitions have of a group, or of all (""), by name; and the seconds since anything was dropped. Where a
+        partition still has a dropped group or lane, the drop is repeated there; GroupDropping if that takes longer than a moment."""
         replies = yield [function_call("counts", base, {"group": asked}) for base in self._bases]
         parts = [_groups(read(reply)) for reply in replies]
         births = {
@@ -103,23 +102,21 @@ class PartitionSync:
         return found, last
 
     def _drop(self, partition: int, group: str, born: str) -> Verb[None]:
-        left = {partition: born}
-        for _ in range(DROP_STEPS):
-            left, _ = yield from self._drops.drop_group(group, left, force=True)
-            if not left:
-                return
-        raise _dropping("group", group, partition)
+        return self._drop_all(partition, "group", group, born, self._drops.drop_group)
 
     def _drop_lane(self, partition: int, lane: str, born: str) -> Verb[None]:
+        return self._drop_all(partition, "lane", lane, born, self._drops.drop_lane)
+
+    def _drop_all(self, partition: int, what: str, name: str, born: str, step: Callable[..., DropStep]) -> Verb[None]:
         left = {partition: born}
         for _ in range(DROP_STEPS):
-            left, _ = yield from self._drops.drop_lane(lane, left, force=True)
+            left, _ = yield from step(name, left, force=True)
             if not left:
                 return
-        raise _dropping("lane", lane, partition)
+        raise _dropping(what, name, partition)
 
     def _align(self, partition: int, group: str, held: Mapping[int, PartitionGroup]) -> Verb[set[str]]:
-        """Answers the lanes that `partition` has then."""
+        """Return the lanes that `partition` has then."""
         home, here = keys.home_of(group, self._partitions), held.get(partition)
         if any(one.policy.get("paused") == DROPPED for one in held.values()):
             return set(here.lanes if here else ())

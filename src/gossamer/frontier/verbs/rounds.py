@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from gossamer.errors import PolicyError
 from gossamer.frontier.call import Verb, function_call, read
@@ -43,14 +43,25 @@ class RoundVerbs:
         return keys.home_of(group, self.partitions)
 
     def new_round(
-        self, group: str, number: int, *, trigger: str = "", who: str = "", term: int = 0, again: bool = False
+        self,
+        group: str,
+        number: int,
+        *,
+        trigger: str = "",
+        who: str = "",
+        term: int = 0,
+        again: bool = False,
+        after: float | None = None,
     ) -> Verb[int]:
-        home, others, present = self.home(group), NONE, 0
+        home, others = self.home(group), NONE
+        known = {} if after is None else {"after": round(after * 1000)}
         header = {"salt": secrets.token_hex(8), "group": group, "round": number, "term": term}
         told = {"trigger": _words("trigger", trigger), "who": _words("who", who), "again": again}
         # Cookies first: whoever gets a page of the new round hears that those of the last one are no more.
-        [reply] = yield [function_call("new_round", self.bases[home], {**header, "jar": True})]
-        [session] = read(reply)
+        [reply] = yield [function_call("new_round", self.bases[home], {**header, **known, "jar": True})]
+        session, present = cast("tuple[int, int]", read(reply))
+        if session < 0:
+            return present
         # The home partition last: only when every memory has turned may the start run again.
         for p in [*(p for p in range(self.partitions) if p != home), home]:
             more = {"home": True, "others": others, **told} if p == home else {"home": False, "session": session}
@@ -89,7 +100,8 @@ class RoundVerbs:
         return parts[self.home(group)][0], counted
 
     def end_round(self, group: str, token: Token) -> Verb[tuple[EndState, int]]:
-        """Which round it is comes first: what is found drained then is that round or a later one, which is not granted."""
+        """The round's number is read first: if the group is drained after that, it is in this round, or in a later one, which is
+        not granted."""
         number, counts = yield from self.counts(group)
         drained = (yield from self.reading.drained(group)).drained
         state, number = yield from self._end(group, token, "take", round=number, drained=drained, counts=counts)

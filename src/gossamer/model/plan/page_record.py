@@ -82,7 +82,7 @@ class RecordPolicy:
     """A lane with this policy keeps a record of every page, and asks it whether a link is new; its seen policy counts for nothing.
 
     `failed`, `finished` and `gone` are after how many seconds in that state a page is fetched again when a link leads to it (0: now; None:
-    never); with `newer`, a finished one also if a later round than the last leads to it. A page that is queued, in progress or waits is
+    never); with `newer`, a finished or gone one also if a later round than the last leads to it. A page that is queued, in progress or waits is
     never queued a second time. `revisit` fetches pages again without any link. `max_pages` and `max_age` (seconds since the last
     change of state; 0: no limit, both) bound the records on each partition: what is forgotten is new again. Pages that wait or are in
     progress are never forgotten for it; by `max_age`, neither are those that will be visited again.

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from gossamer.model.plural import counted
 from gossamer.planner.alerts.crawl_counts import CrawlReading
-from gossamer.planner.alerts.history import NOTHING, CountHistory, SampledTotals
+from gossamer.planner.alerts.history import NOTHING, CountHistory, Span
 from gossamer.planner.alerts.rules import (
     AlertRule,
     DeadLetters,
@@ -58,8 +58,8 @@ def duration(seconds: float) -> str:
 
 def _no_items(rule: NoItems, reading: CrawlReading, history: CountHistory) -> Conditions:
     for group, now in reading.totals.items():
-        span = history.span(rule.window, group, reading.now)
-        if span is None or _went_back(span.then, now):
+        span = _span(history, rule.window, group, reading)
+        if span is None:
             yield AlertCondition(group, None)
             continue
         pages = now.pages - span.then.pages
@@ -72,14 +72,14 @@ def _no_items(rule: NoItems, reading: CrawlReading, history: CountHistory) -> Co
 
 def _item_rate(rule: ItemRate, reading: CrawlReading, history: CountHistory) -> Conditions:
     for group, now in reading.totals.items():
-        span = history.span(rule.window, group, reading.now)
-        if span is None or _went_back(span.then, now):
+        span = _span(history, rule.window, group, reading)
+        if span is None:
             yield AlertCondition(group, None)
             continue
         rate, least = (now.items - span.then.items) / span.seconds, rule.below.per_second
         if least is None:
-            usual = history.span(rule.baseline, group, reading.now)
-            if usual is None or rule.below.share is None or _went_back(usual.then, now):
+            usual = _span(history, rule.baseline, group, reading)
+            if usual is None or rule.below.share is None:
                 yield AlertCondition(group, None)
                 continue
             least = rule.below.share * (now.items - usual.then.items) / usual.seconds
@@ -211,6 +211,10 @@ _KINDS: Mapping[type[AlertRule], Callable[[Any, CrawlReading, CountHistory], Con
 }
 
 
-def _went_back(then: SampledTotals, now: SampledTotals) -> bool:
-    """Whether the counts began again from 0: the group was dropped, or the server went back to an older state."""
-    return then is not NOTHING and (now.items < then.items or now.pages < then.pages)
+def _span(history: CountHistory, window: float, group: str, reading: CrawlReading) -> Span | None:
+    """The group a whole window ago; None if that is not known, or if its counts began again from 0 since: it was dropped, or the server
+    went back to an older state."""
+    span, now = history.span(window, group, reading.now), reading.totals[group]
+    if span is None or span.then is NOTHING:
+        return span
+    return None if now.items < span.then.items or now.pages < span.then.pages else span

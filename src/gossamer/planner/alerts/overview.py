@@ -11,22 +11,29 @@ from gossamer.planner.alerts.book import UNREADABLE, AlertBook, LastLook
 from gossamer.planner.alerts.documents import AlertDocuments
 from gossamer.planner.alerts.message import AlertMessage
 
-AWAY = 60.0
+LATE_SECONDS = 60.0
 """Seconds that an evaluation may be late. After that, no planner evaluates."""
+DELIVERED = "delivered"
 
 
 class ShownAlert(NamedTuple):
     """One alert. `state`: pending, firing or resolved (its cool-down is not over). `since`: when its condition began to
-    hold. `sent`: a message has said that it fires. `silenced`: until when no message says so, None if it may."""
+    hold. `message`: what became of the message that says that it fires: waiting, delivered, refused, dropped or kept; empty if there is none.
+    `silenced`: until when no message says so, None if it may."""
 
     rule: str
     severity: str
     state: str
     subject: str
     since: float
-    sent: bool
+    message: str
     silenced: float | None
     text: str
+
+    @property
+    def sent(self) -> bool:
+        """Whether its receiver has that message."""
+        return self.message == DELIVERED
 
 
 class AlertOverview(NamedTuple):
@@ -50,6 +57,10 @@ def alert_overview(frontier: Frontier) -> AlertOverview:
         ) from None
     documents.update()
     rules = documents.rules
+    # A message that is older than those that are kept was delivered, or given up long ago.
+    deliveries: dict[tuple[str, float | None], str] = {
+        (one.rule, one.at): one.state for one in book.messages if one.firing_count
+    }
     alerts = []
     for name, state in sorted(book.states.items()):
         severity = rules.rules[name].severity if name in rules.rules else ""
@@ -62,10 +73,10 @@ def alert_overview(frontier: Frontier) -> AlertOverview:
                     alert.phase.value,
                     subject,
                     alert.since,
-                    alert.told,
+                    deliveries.get((name, alert.sent), DELIVERED) if alert.told else "",
                     max(until, default=None),
                     alert.text,
                 )
             )
-    watched = book.look is not None and now - book.look.at < rules.every + AWAY
+    watched = book.look is not None and now - book.look.at < rules.every + LATE_SECONDS
     return AlertOverview(now, book.look, watched, alerts, list(reversed(book.messages)))

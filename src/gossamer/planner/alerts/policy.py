@@ -9,7 +9,7 @@ its subjects in one message, and sends at most one message in the time `gather`.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any, NamedTuple
 
 from gossamer.planner.alerts.conditions import AlertCondition
@@ -92,6 +92,15 @@ def withdraw(state: RuleState, now: float) -> Told | None:
         if alert.told
     }
     return Told({}, owed) if owed else None
+
+
+def untold(state: RuleState, moments: Container[float]) -> RuleState:
+    """The state if what messages of these moments said reached nobody: what still fires has to be told."""
+    alerts = {
+        name: alert._replace(sent=None, told=False) if alert.told and alert.sent in moments else alert
+        for name, alert in state.alerts.items()
+    }
+    return state._replace(alerts=alerts)
 
 
 def unobserved(state: RuleState, seconds: float, now: float) -> RuleState:

@@ -16,7 +16,7 @@ from gossamer.planner.alerts.crawl_counts import CrawlReading, read_crawl
 from gossamer.planner.alerts.documents import AlertDocuments
 from gossamer.planner.alerts.message import FIRING, AlertMessage, line_of, message_of, withdrawn_message
 from gossamer.planner.alerts.outbox import MessageOutbox, finished, kept
-from gossamer.planner.alerts.policy import RuleState, evaluate, unobserved, withdraw
+from gossamer.planner.alerts.policy import RuleState, evaluate, unobserved, untold, withdraw
 from gossamer.planner.alerts.rules import KINDS, NAMES, RuleSet
 from gossamer.planner.alerts.webhook import Webhook
 from gossamer.planner.schedules import PlannedGroup
@@ -80,12 +80,15 @@ class AlertWatch:
         if now < settle:
             book.write(term, states=states, look=look)
             return
+        if self._webhook is not None:
+            # A leader without a webhook has told nobody.
+            states = {name: untold(one, self._moments("kept", name)) for name, one in states.items()}
         reading = read_crawl(self._frontier, state, planned, rules.rules.values())
         states, told = self._decided(rules, states, reading)
         windows = [window for rule in rules.rules.values() for window in rule.windows]
         samples = book.history.take(windows, now, reading.totals)
         if self._webhook is None:
-            told = [finished(message, "kept", now) for message in told]
+            told = [message if self._is_awaited(message) else finished(message, "kept", now) for message in told]
         book.write(term, states=states, messages=kept([*book.messages, *told], now), look=look, samples=samples)
         for message in told:
             _log(message)
@@ -121,6 +124,17 @@ class AlertWatch:
             if one.alerts or (one.sent is not None and now - one.sent < rules.gather):
                 states[name] = one
         return states, told
+
+    def _moments(self, state: str, rule: str) -> set[float]:
+        """When messages about a rule were decided that are in a state."""
+        return {message.at for message in self._book.messages if (message.state, message.rule) == (state, rule)}
+
+    def _is_awaited(self, message: AlertMessage) -> bool:
+        """Whether it says the end of alerts that the receiver has heard of, or will. The next leader with a webhook sends it."""
+        return message.resolved_count > 0 and any(
+            one.rule == message.rule and one.firing_count and one.state in ("delivered", "waiting")
+            for one in self._book.messages
+        )
 
     def _silenced(self, rule: str, now: float, subject: str) -> bool:
         return any(silence.covers(rule, subject, now) for silence in self._documents.silences)

@@ -1,5 +1,5 @@
-"""The delay that a robots.txt asks for counts for the whole fleet, if GOSSAMER_ROBOTS_CRAWL_DELAY says so. Scrapy reads the
-file and leaves the delay aside."""
+"""What a robots.txt says. All requests that waited for it are told, where Scrapy tells the first alone. The delay that it asks for, which Scrapy
+leaves aside, counts for the whole fleet, if GOSSAMER_ROBOTS_CRAWL_DELAY says so."""
 
 from __future__ import annotations
 
@@ -8,12 +8,35 @@ from typing import Any
 
 from scrapy import Request
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+from scrapy.utils.httpobj import urlparse_cached
+from twisted.internet.defer import Deferred
 
 from gossamer.model import host_of
 from gossamer.model.politeness import crawl_delay
 
 Told = dict[str, float]
 """The delays that were reported, by host."""
+
+
+def tell_all(downloader: Any) -> None:
+    """Judge every request by the robots.txt that it waited for. From Scrapy 2.14 on, only the first of those that wait for the file gets it:
+    the others are fetched as if there were none."""
+    for middleware in downloader.middleware.middlewares:
+        if isinstance(middleware, RobotsTxtMiddleware):
+            _look_again(middleware)
+
+
+def _look_again(middleware: Any) -> None:
+    original = middleware.process_request_2
+
+    def process_request_2(parser: Any, request: Request, *more: Any) -> Any:
+        if parser is None:
+            # None, too, if the file could not be fetched.
+            found = middleware._parsers.get(urlparse_cached(request).netloc)
+            parser = None if isinstance(found, Deferred) else found
+        return original(parser, request, *more)
+
+    middleware.process_request_2 = process_request_2
 
 
 def listen(downloader: Any, asked: Callable[[str, float], None]) -> Told:

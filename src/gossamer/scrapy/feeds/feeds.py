@@ -12,15 +12,12 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlparse
 
 from scrapy import Spider, signals
-from scrapy.extensions import feedexport
 from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
-from scrapy.utils.misc import build_from_crawler, load_object
-from w3lib.url import file_uri_to_path
+from scrapy.utils.misc import build_from_crawler
 
 from gossamer.errors import FeedIncomplete, FrontierError, FrontierUnavailable, SettingError
 from gossamer.frontier import codec, item_stream
@@ -29,17 +26,14 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import RoundInfo
 from gossamer.model.plural import counted
 from gossamer.scrapy.feeds.file import FeedFile
-from gossamer.scrapy.feeds.item_class import kind_of
+from gossamer.scrapy.feeds.item_class import item_from, kind_of
+from gossamer.scrapy.feeds.path import is_of_one_round, path_of
 from gossamer.scrapy.feeds.position import starts
 from gossamer.scrapy.process.exit_code import fail
 from gossamer.scrapy.process.reactor import in_thread
 from gossamer.scrapy.process.refusal import RefusedScheduler
-from gossamer.scrapy.request.object_state import FIELDS, ITEM, MODEL, assemble, form_of
 from gossamer.scrapy.settings import PROJECT
 from gossamer.settings import Settings
-
-if TYPE_CHECKING:
-    pass
 
 logger = logging.getLogger(__name__)
 
@@ -47,8 +41,6 @@ STDOUT = "stdout"
 LOOK = 1.0
 """Seconds between two looks at the stream."""
 AGAIN = 0.1
-ROUNDS_OWN = ("%(time)", "%(batch_time)")
-"""What gives the file of each round another name."""
 FULL = "items_full"
 LAST = 5.0
 """Seconds that the feeds of a worker have at its end, however long the rest of it took, if its server answers."""
@@ -124,7 +116,7 @@ class FleetFeedExporter(FeedExporter):
         if self._over():
             return float(scheduler.join.settings["GOSSAMER_CLOSE_SECONDS"])
         left: float = scheduler.stopping.patience()
-        return left if scheduler.courier.away else max(LAST, left)
+        return left if scheduler.courier.in_outage else max(LAST, left)
 
     async def _through(self, thread: threading.Thread) -> bool:
         """Wait until the feeds are written: with a server that answers for as long as it takes if the round is over, else for as long
@@ -371,37 +363,17 @@ class FleetFeedExporter(FeedExporter):
         """All workers of a round write the same files: `%(time)s` is when the round began."""
         found: dict[str, FeedFile] = {}
         for uri, options in self._shared.items():
-            path = self._path(spider, uri, options, datetime.fromtimestamp(began, UTC))
+            params = self._get_uri_params(spider, None)
+            path = path_of(uri, options, params, spider, datetime.fromtimestamp(began, UTC))
             same = [known for known, file in found.items() if file.path.resolve() == path.resolve()]
             if same:
                 raise SettingError(f"The feeds {same[0]} and {uri} are one file, {path}. Give each a file of its own.")
             found[uri] = FeedFile(
                 path, uri, crawl, group, bool(options.get("overwrite")), bool(options["store_empty"]),
                 partial(self._exporter, options=options), partial(self._item, spider, uri), self._form(options),
-                any(name in uri for name in ROUNDS_OWN) or _is_of_a_job(spider, path),
+                is_of_one_round(uri, path, spider),
             )  # fmt: skip
         return found
-
-    def _path(self, spider: Spider, uri: str, options: Mapping[str, Any], began: datetime) -> Path:
-        params = dict(self._get_uri_params(spider, None))
-        params["time"] = began.replace(microsecond=0).isoformat().replace(":", "-")
-        params["batch_time"] = began.isoformat().replace(":", "-")
-        if options["uri_params"]:
-            params = self._own_params(options["uri_params"], params, spider)
-        try:
-            name = _filled_in(uri, params)
-        except (KeyError, ValueError, TypeError) as error:
-            raise SettingError(
-                f"The feed {uri} has no name: {type(error).__name__}: {error}. What is in %(…)s is an attribute of the spider, or comes from FEED_URI_PARAMS; a "
-                "percent sign alone is written %%."
-            ) from None
-        local: Any = file_uri_to_path(name) if name.startswith("file:") else name
-        return Path(local).absolute()
-
-    @staticmethod
-    def _own_params(function: Any, params: dict[str, Any], spider: Spider) -> dict[str, Any]:
-        made: Callable[..., dict[str, Any] | None] = load_object(function)
-        return made(params, spider) or params
 
     def _exporter(self, file: Any, options: Mapping[str, Any]) -> Any:
         return build_from_crawler(
@@ -426,7 +398,7 @@ class FleetFeedExporter(FeedExporter):
             try:
                 if (kind := kind_of(name, type(spider).__module__)) is None:
                     raise LookupError(f"this process does not find its class {name}; define it at the top of a module")
-                value = _made(kind, value)
+                value = item_from(kind, value)
             except Exception as error:
                 if getattr(wanted, "item_classes", True):
                     raise  # as a mapping it would be left out
@@ -436,25 +408,5 @@ class FleetFeedExporter(FeedExporter):
         return value if wanted.accepts(value) else None
 
 
-def _is_of_a_job(spider: Spider, path: Path) -> bool:
-    """Whether the file is named after a job of scrapyd, which comes only once."""
-    job = str(getattr(spider, "_job", ""))
-    return bool(job) and job in path.name
-
-
 def _kind_name(value: Any) -> str:
     return str(getattr(value, "__qualname__", type(value).__qualname__))
-
-
-# Newer versions of Scrapy leave other percent signs alone.
-_filled_in: Callable[[str, dict[str, Any]], str] = getattr(feedexport, "apply_uri_params", str.__mod__)
-
-
-def _made(kind: type, fields: dict[str, Any]) -> Any:
-    """An item with these fields, as they were: its class does not work on them a second time."""
-    form = form_of(kind)
-    if form in (ITEM, FIELDS):
-        return assemble(kind, form, (fields,))
-    if form == MODEL:
-        return assemble(kind, form, (fields, {"__pydantic_fields_set__": set(fields)}))
-    return kind(**fields)

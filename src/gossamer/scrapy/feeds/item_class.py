@@ -11,6 +11,8 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from itemadapter import ItemAdapter
 
+from gossamer.scrapy.request.object_state import FIELDS, ITEM, MODEL, assemble, form_of
+
 _HERE = secrets.token_hex(4)
 _numbers = count()
 _names: WeakKeyDictionary[type, str] = WeakKeyDictionary()
@@ -51,3 +53,13 @@ def _found(name: str) -> Any:
     for part in rest.split("."):
         found = getattr(found, part, None)
     return found
+
+
+def item_from(kind: type, fields: dict[str, Any]) -> Any:
+    """An item with these fields, as they were: its class does not work on them a second time."""
+    form = form_of(kind)
+    if form in (ITEM, FIELDS):
+        return assemble(kind, form, (fields,))
+    if form == MODEL:
+        return assemble(kind, form, (fields, {"__pydantic_fields_set__": set(fields)}))
+    return kind(**fields)

@@ -95,9 +95,9 @@ class WorkerEnd:
         scheduler.stopping.over = True
         for task_intake in scheduler.task_intakes:
             await calls.until(task_intake.stop)
-        if scheduler.start.carrying and not courier.away:
+        if scheduler.start.carrying and not courier.in_outage:
             await calls.until(partial(scheduler.request_adder.below, 0))
-        if scheduler.start.burying and not courier.away:
+        if scheduler.start.burying and not courier.in_outage:
             await calls.until(scheduler.start.when_buried)
         if scheduler.cookies is not None:
             scheduler.cookies.flush()
@@ -109,16 +109,16 @@ class WorkerEnd:
         await finished
         if self.drained:
             drained(scheduler.crawler)
-        if self.drained and not courier.away:
+        if self.drained and not courier.in_outage:
             await rounds.end(calls.ask, scheduler.group, courier.token)
-        if not courier.away:
+        if not courier.in_outage:
             await rounds.log_dead_letters(calls.ask, scheduler.group)
 
     async def closed(self) -> None:
         """Report what extensions counted after the scheduler was closed, and that this worker has ended; then close the connection."""
         scheduler, courier, calls = self._scheduler, self._scheduler.courier, self._scheduler.calls
         counters = scheduler.pending_counters.take()
-        if counters and not courier.away:
+        if counters and not courier.in_outage:
             try:
                 await calls.ask(Frontier.exchange, courier.token.next(), counters=counters)
             except GossamerError as error:
@@ -130,7 +130,7 @@ class WorkerEnd:
             why = f"Start a worker of {scheduler.group} again: {left}"
             logger.error("%s", why)
             fail(scheduler.crawler, scheduler.engine, RoundUnfinished(why))
-        if not courier.away:
+        if not courier.in_outage:
             try:
                 await calls.ask(Frontier.leave, courier.token.incarnation)
             except GossamerError as error:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -29,13 +30,20 @@ def attach(scraper: Any, page_of: Callable[[Any], LeasedPage | None]) -> bool:
     return False
 
 
+@contextmanager
+def _item_of(page: LeasedPage | None) -> Iterator[None]:
+    """While pipelines have an item of this page."""
+    PAGE.set(page)
+    try:
+        yield
+    finally:
+        PAGE.set(None)
+
+
 def _awaited(original: Any, page_of: Callable[[Any], LeasedPage | None]) -> Any:
     async def start_itemproc_async(item: Any, *, response: Any) -> None:
-        PAGE.set(page_of(response))
-        try:
+        with _item_of(page_of(response)):
             await original(item, response=response)
-        finally:
-            PAGE.set(None)
 
     return start_itemproc_async
 
@@ -43,10 +51,7 @@ def _awaited(original: Any, page_of: Callable[[Any], LeasedPage | None]) -> Any:
 def _called(original: Any, page_of: Callable[[Any], LeasedPage | None]) -> Any:
     def start_itemproc(item: Any, *, response: Any) -> Any:
         # Scrapy 2.13 makes a Deferred of a coroutine here, which keeps what is set now for as long as it runs.
-        PAGE.set(page_of(response))
-        try:
+        with _item_of(page_of(response)):
             return original(item, response=response)
-        finally:
-            PAGE.set(None)
 
     return start_itemproc

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
+from itertools import islice
 
 from gossamer.errors import GossamerError, InvalidRequest, PolicyError, SnapshotError
 from gossamer.frontier import codec
@@ -267,11 +268,5 @@ class Transfer:
 
 
 def _batches(values: Iterator[bytes]) -> Iterator[list[bytes]]:
-    batch: list[bytes] = []
-    for value in values:
-        batch.append(value)
-        if len(batch) >= BATCH:
-            yield batch
-            batch = []
-    if batch:
+    while batch := list(islice(values, BATCH)):
         yield batch

@@ -1,5 +1,6 @@
-"""Whether a layer's `match` can fit any URL: it is looked for in path and query, which begin with / and have no host. And whether
-links with `to`, which no `match` holds back, may lead from host to host without end."""
+"""Whether a layer's `match` can fit any URL: it is looked for in path and query, which begin with / and have no host. Whether those
+of links can, which are looked for in whole URLs. And whether links with `to`, which no `match` holds back, may lead from host to host
+without end."""
 
 from __future__ import annotations
 
@@ -22,10 +23,15 @@ STAY = "hosts: own to stay on the hosts of the seeds"
 NAME_HOST = "a match that begins with ^https?:// and the host"
 PATIENCE = 0.2
 """Seconds for one pattern: on a single character, only a pattern that is made for it takes as long."""
+_QUERY = re.compile(r"(?<![\\\\(\[])(?<=[\w/])\?(?=[A-Za-z_][\w-]*=)")
+"""The ? before the first parameter of a query, as in list?page=, where a pattern takes it for something else."""
+_FITS_MARK = re.compile(r"\\[?WSD]|\[[^\]]*\?|\[\^|\.[*+{]")
+"""What may fit the ? of a URL."""
 
 
 def check_match(checker: Checker, pattern: str, path: Path, hosts: Iterable[str]) -> None:
     """Report a pattern that no URL can fit, and one that looks for a host where none is. `hosts` are the site's own."""
+    _check_query(checker, pattern, path)
     if is_whole(pattern):
         return
     named = _host_in(pattern, hosts)
@@ -43,6 +49,34 @@ def check_match(checker: Checker, pattern: str, path: Path, hosts: Iterable[str]
             path,
             "no path fits this: what is looked at begins with /",
             f"write '^/{pattern.removeprefix('^').removeprefix('/')}'",
+        )
+
+
+def check_link_patterns(checker: Checker, follow: Follow, path: Path) -> None:
+    """Report patterns of a rule of `follow` that no URL can fit: they are looked for in the whole of it, other than those of layers."""
+    for key, tell in (("match", checker.add), ("skip", checker.warn)):
+        pattern = getattr(follow, key)
+        if pattern is None:
+            continue
+        if fits_beginning(pattern, "h"):
+            _check_query(checker, pattern, (*path, key))
+            continue
+        rest = pattern.removeprefix("^").removeprefix("/")
+        tell(
+            (*path, key),
+            "no URL fits this: what is looked at is the whole URL, which begins with http",
+            f"leave out ^, or write ^https?://[^/]+/{rest}",
+        )
+
+
+def _check_query(checker: Checker, pattern: str, path: Path) -> None:
+    found = _QUERY.search(pattern)
+    if found and not _FITS_MARK.search(pattern, 0, found.start()):
+        written = f"{pattern[: found.start()]}\\{pattern[found.start() :]}"
+        checker.warn(
+            path,
+            "? makes the sign before it optional, and nothing here fits the ? of a URL",
+            f"write '{written}'",
         )
 
 
@@ -96,13 +130,17 @@ def _reached(roaming: Mapping[str, Sequence[tuple[int, str]]], first: str) -> se
     return found
 
 
-@lru_cache(8_192)
 def fits_a_path(pattern: str) -> bool:
-    """Whether a text that begins with / may fit, as it is or with more after it."""
-    if pattern.startswith("^/") or not ("^" in pattern or "\\A" in pattern):
+    return fits_beginning(pattern, "/")
+
+
+@lru_cache(8_192)
+def fits_beginning(pattern: str, first: str) -> bool:
+    """Whether a text that begins with `first` may fit, as it is or with more after it."""
+    if pattern.startswith(f"^{first}") or not ("^" in pattern or "\\A" in pattern):
         return True  # Most are like this, and the other engine takes long to compile them.
     try:
-        return stoppable(pattern).search("/", partial=True, timeout=PATIENCE) is not None
+        return stoppable(pattern).search(first, partial=True, timeout=PATIENCE) is not None
     except (regex.error, TimeoutError, RecursionError):
         return True  # Unknown.
 

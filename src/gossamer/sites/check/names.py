@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from gossamer.sites.check import expressions
@@ -15,6 +15,7 @@ from gossamer.sites.extract.turns import NAME as TURN
 from gossamer.sites.extract.turns import TURN as TURNS
 from gossamer.sites.extract.turns import at_turn, has_lists, uses_turn
 from gossamer.sites.feed import DATE, TITLE
+from gossamer.sites.file.environment import texts_within
 from gossamer.sites.file.problems import Path, did_you_mean
 from gossamer.sites.format import Body, Follow, Layer, SiteSpec
 from gossamer.sites.plan import LOOKED_AT, LayerGraph
@@ -166,18 +167,7 @@ def _texts(follow: Follow) -> Iterator[tuple[Path, str]]:
         ("json", follow.json_),
         ("body", follow.body),
     ):
-        yield from _texts_within(data, (key,))
-
-
-def _texts_within(data: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    if isinstance(data, str):
-        yield path, data
-    elif isinstance(data, dict):
-        for key, value in data.items():
-            yield from _texts_within(value, (*path, key))
-    elif isinstance(data, list):
-        for place, value in enumerate(data):
-            yield from _texts_within(value, (*path, place))
+        yield from texts_within(data, (key,))
 
 
 def groups_of(layer: Layer) -> Iterator[str]:

@@ -16,7 +16,7 @@ from gossamer.sites.check import expressions
 from gossamer.sites.check.expressions import Complaint
 from gossamer.sites.check.layer import check_layer, check_method, check_replacement
 from gossamer.sites.check.login import check_login
-from gossamer.sites.check.match import check_hosts, check_match
+from gossamer.sites.check.match import check_hosts, check_link_patterns, check_match
 from gossamer.sites.check.names import check_first_turns
 from gossamer.sites.check.refresh import check_refresh
 from gossamer.sites.check.requirements import check_needs
@@ -37,6 +37,10 @@ from gossamer.sites.url.match import pattern_of
 NO_SEEDS = "there are no seeds: nothing begins a round"
 PROBES = ("/", "/q8/z_7?k=v&w=1", "/A-b/c.html", "/%C3%A9/0?")
 """A pattern that matches all of each of these matches everything."""
+_RANGELIKE = re.compile(
+    r"\[[A-Za-z]-[A-Za-z]\]|\[-?\d+(?:\.\.|-|,)(?!\d+(?::\d+)?\])[\d,.:-]*\]|\[\d+(?:\.\.|,)\d+\]|\{\d+(?:\.\.|-)\d+\}"
+)
+"""What people take for a range in a seed, and is none."""
 
 
 class Checker:
@@ -211,6 +215,12 @@ def _check_seed(checker: Checker, seed: Seed, path: Path) -> None:
             checker.add(where, f"{url!r} is not a URL", hint)
         elif re.search(r"\s", url):
             checker.add(where, "there is white space in this URL", "write %20")
+        elif found := _RANGELIKE.search(text):
+            checker.warn(
+                where,
+                f"{found[0]} is not a range, so this is one URL",
+                "ranges are [1-300], [1-300:5] and [01-99]; write other values in params",
+            )
 
 
 def _check_count(checker: Checker) -> None:
@@ -312,14 +322,15 @@ def _check_ways(checker: Checker) -> None:
                 checker.add(
                     (*path, "examples", place), f"{url} {goes}", "" if layer.match else "this layer has no match"
                 )
-        if not any(there.match is not None for there in site.layers.values()):
-            for place, follow in enumerate(layer.follow):
-                if follow.to is None:
-                    checker.add(
-                        (*path, "follow", place),
-                        "these links say no layer, and no layer has a match",
-                        "write to, or match in a layer",
-                    )
+        matched = any(there.match is not None for there in site.layers.values())
+        for place, follow in enumerate(layer.follow):
+            check_link_patterns(checker, follow, (*path, "follow", place))
+            if follow.to is None and not matched:
+                checker.add(
+                    (*path, "follow", place),
+                    "these links say no layer, and no layer has a match",
+                    "write to, or match in a layer",
+                )
     for path, request in (
         (("request",), site.request),
         *((("layers", name, "request"), layer.request) for name, layer in site.layers.items()),
@@ -341,7 +352,7 @@ def _check_ways(checker: Checker) -> None:
 def normal(pattern: str) -> str:
     """A pattern without what makes no difference to which URLs it fits: names of groups, a .* at its end."""
     pattern = re.sub(r"\(\?P<\w+>|\(\?:", "(", pattern)
-    return re.sub(r"(\.\*)?\$?$", "", pattern).replace(r"\/", "/")
+    return re.sub(r"\.\*\$?$", "", pattern).replace(r"\/", "/")
 
 
 def _takes_all(pattern: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -32,8 +33,11 @@ _TYPES: dict[Kind, tuple[type, ...]] = {
     Kind.DECIMAL: (int, float),
     Kind.BOOL: (bool,),
 }
-PATTERNS = frozenset({"css", "xpath", "regex", "jmespath", "match", "skip", "clean", "content_type", "when"})
+SELECTORS = frozenset({"css", "xpath", "jmespath", "when"})
 """Keys of small languages, in which ${ may mean something else."""
+PATTERNS = frozenset({"regex", "match", "skip", "content_type", "remove", "take"})
+"""Regular expressions: a $ that has no backslash is the end of the text, so that nothing fits ${NAME}."""
+_PLAIN = re.compile(r"(?<!\\)(?:\\\\)*(\$\{[A-Za-z_][A-Za-z0-9_]*\})")
 
 
 def check_default(checker: Checker, rule: FieldRule, path: Path) -> None:
@@ -107,10 +111,13 @@ def check_variables(checker: Checker) -> None:
         return
     known = {path for path, _ in places(checker.site)}
     for path, text in _texts(checker.site, ()):
-        if "${" in text and path not in known and (found := REFERENCE.search(text)):
+        if "${" not in text or path in known:
+            continue
+        pattern = path[-1] in PATTERNS or path[-2:] == ("replace", 0)
+        if found := (_PLAIN if pattern else REFERENCE).search(text):
             checker.add(
                 path,
-                f"{found[0]} is not looked up here",
+                f"{found[1] if pattern else found[0]} is not looked up here",
                 "variables stand in requests (url, headers, cookies, form, json, body, auth, proxy), login, proxies and database",
             )
 
@@ -121,7 +128,7 @@ def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
     elif isinstance(value, BaseModel):
         for name in value.model_fields_set:
             key = type(value).model_fields[name].alias or name
-            if key not in PATTERNS:
+            if key not in SELECTORS:
                 yield from _texts(getattr(value, name), (*path, key))
     elif isinstance(value, dict):
         for key, inner in value.items():

@@ -15,6 +15,8 @@ from w3lib.encoding import (
     to_unicode,
 )
 
+from gossamer.model.page import Response
+
 # Codecs of Python that are no character sets of pages; some of them are dangerous to run on what strangers send.
 NO_CHARSETS = frozenset(
     {"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "utf-7", "palmos", "mbcs", "oem"}
@@ -73,6 +75,11 @@ def find(body: bytes, content_type: str = "", encoding: str | None = None) -> Ch
         # Bytes in which this could be read are not UTF-16, whatever they say: browsers take UTF-8.
         return Charset("utf-8" if name.startswith(("utf-16", "utf-32")) else name)
     return Charset(guess(body), declared=False)
+
+
+def name_of(page: Response, encoding: str | None = None) -> str:
+    """The name of a page's character set."""
+    return find(page.body, page.headers.get("content-type", ""), encoding).name
 
 
 def guess(body: bytes) -> str:

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from lxml import etree  # type: ignore[import-untyped]
@@ -53,7 +54,7 @@ class PageContent:
 
     __slots__ = (
         "_addresses", "_data", "_encoding", "_groups", "_has_data", "_plain", "_root", "_text", "broken", "contested", "cut_off", "document", "empty_values",
-        "encoding", "format", "layer", "limited", "missing", "notes", "patience", "records_left", "scopes", "site", "skipped", "unlinked", "unnoted", "values",
+        "encoding", "format", "layer", "limited", "linkless", "missing", "notes", "patience", "records_left", "scopes", "site", "skipped", "unlinked", "unnoted", "values",
     )  # fmt: skip
 
     def __init__(self, document: Response, layer: str, format: Format, encoding: str | None, site: SiteContext) -> None:
@@ -72,6 +73,7 @@ class PageContent:
         self.unnoted = 0
         self.cut_off = False
         self.unlinked: tuple[str, ...] = ()
+        self.linkless: tuple[str, ...] = ()
         self.contested: tuple[str, ...] = ()
         self.skipped: tuple[str, ...] = ()
         self.limited: tuple[str, ...] = ()
@@ -121,9 +123,7 @@ class PageContent:
     def codec(self) -> str:
         """The name of the page's character set."""
         if self._encoding is None:
-            self._encoding = charset.find(
-                self.document.body, self.document.headers.get("content-type", ""), self.encoding
-            ).name
+            self._encoding = charset.name_of(self.document, self.encoding)
         return self._encoding
 
     def root(self) -> Any:
@@ -162,8 +162,12 @@ class PageContent:
 
     def addresses(self) -> PageUrls:
         if self._addresses is None:
-            self._addresses = PageUrls(self._base(), self.codec)
+            self._addresses = self._urls(self._base())
         return self._addresses
+
+    def _urls(self, base: str) -> PageUrls:
+        # Not `self.codec`: in a reference cycle, every page would wait for the garbage collector.
+        return PageUrls(base, partial(charset.name_of, self.document, self.encoding))
 
     def _base(self) -> str:
         url = self.document.url
@@ -173,7 +177,7 @@ class PageContent:
                 # The first one that has an address, whatever that is: others do not count.
                 href = str(BASES(self.root()))
                 try:
-                    base = PageUrls(url, self.codec).absolute(href) if href.strip() else url
+                    base = self._urls(url).absolute(href) if href.strip() else url
                 except ValueError:
                     return url
                 if base.startswith(("http://", "https://")):

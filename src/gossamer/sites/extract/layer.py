@@ -89,6 +89,8 @@ class LayerReader:
         if problems:
             raise RuleProblems(name, problems)
         self._order = sorted(range(len(self._rules)), key=lambda place: self._rules[place].numbered)
+        self._searching = [rule.name for rule in self._rules if rule.searches]
+        """The rules of which it is worth a word that they find no link."""
         self._lists = has_lists(layer)
 
     def read(self, document: Response) -> Reading:
@@ -137,6 +139,7 @@ class LayerReader:
             page.broken,
             page.skipped,
             page.limited,
+            page.linkless,
         )
 
     def _things(self, page: PageContent, find: Finder) -> list[Any]:
@@ -172,6 +175,7 @@ class LayerReader:
                 rule.gather(page, thing, fields, gathered, marks, len(things))
                 page.scopes.pop()
         gathered.tell(page)
+        page.linkless = tuple(name for name in self._searching if not gathered.has(name))
         return gathered.links
 
 

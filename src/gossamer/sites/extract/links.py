@@ -17,7 +17,7 @@ from gossamer.sites.extract.regex import Pattern
 from gossamer.sites.extract.selector.extractor import Extractor
 from gossamer.sites.extract.selector.jmespath import search
 from gossamer.sites.extract.selector.selector import FAILURES
-from gossamer.sites.extract.turns import COUNT, MARK, NAME, at_turn, begins_with_one, step, uses_turn
+from gossamer.sites.extract.turns import COUNT, MARK, NAME, at_turn, begins_with_one, counts_in, step, uses_turn
 from gossamer.sites.extract.types import as_text
 from gossamer.sites.format import Follow, Format
 from gossamer.sites.page import LINKS, LimitExceeded
@@ -32,7 +32,19 @@ ATTRIBUTES = ("href", "src", "action")
 class LinkSet:
     """The links of one page so far, each once."""
 
-    __slots__ = ("_layers", "_twice", "contested", "cut_off", "given", "limited", "links", "odd", "skipped", "unlinked")
+    __slots__ = (
+        "_layers",
+        "_twice",
+        "contested",
+        "cut_off",
+        "given",
+        "known",
+        "limited",
+        "links",
+        "odd",
+        "skipped",
+        "unlinked",
+    )
 
     def __init__(self) -> None:
         self.links: list[PageRequest] = []
@@ -44,6 +56,8 @@ class LinkSet:
         """The rules with links that an earlier rule leads to another layer, and that layer."""
         self.given: dict[str, int] = {}
         """How many links each rule found."""
+        self.known: dict[str, None] = {}
+        """The rules with links that an earlier rule found as well."""
         self.limited: dict[str, None] = {}
         """The rules that left out links because of a limit: `limit`, `pages`, `limits.depth`."""
         self.odd = 0
@@ -69,9 +83,13 @@ class LinkSet:
             raise LimitExceeded(f"the page has more than {LINKS:,} links; choose fewer with `match`, `skip` or `limit`")
         return True
 
+    def has(self, rule: str) -> bool:
+        """Whether the rule found any link, also one that is left out because of a limit or an empty {name}."""
+        return rule in self.given or rule in self.known or rule in self.limited or rule in self.unlinked
+
     def tell(self, page: PageContent) -> None:
         page.cut_off, page.unlinked, page.contested = self.cut_off, tuple(self.unlinked), tuple(self.contested)
-        page.skipped, page.limited = tuple(self.skipped), tuple(self.limited)
+        page.skipped, page.limited = tuple(self.skipped), (*page.limited, *self.limited)
         for name, layer in self.contested.items():
             page.note(f"{name}: an earlier rule leads some of its links to layer {layer}, where they are read instead")
         if self.odd:
@@ -83,7 +101,7 @@ class FollowRule:
 
     def __init__(self, layer: str, place: int, follow: Follow, format: Format, site: SiteContext) -> None:
         self._layer = layer
-        self._name = f"follow[{place}]"
+        self.name = f"follow[{place}]"
         self._follow = follow
         self._xml = format is Format.XML
         self._site = site
@@ -110,10 +128,14 @@ class FollowRule:
         """The other site that decides about the layer."""
         if follow.to is not None and not site.has_layer(follow.to):
             raise ValueError(f"the site has no layer {follow.to!r} to follow to")
+        self.searches = follow.url is None and follow.when is None
+        """Whether it looks for links on every page."""
         self.numbered = follow.pages is not None and uses_turn(follow)
         """Whether it counts pages; then it comes after the other rules."""
         self._step = step(follow) if self.numbered else 0
         self._from_one = self.numbered and begins_with_one(follow)
+        self._counting = (counts_in(follow.headers), counts_in(follow.cookies)) if self.numbered else ((), ())
+        """The headers and cookies that count pages: these tell pages with one URL apart."""
 
     def gather(
         self,
@@ -136,9 +158,9 @@ class FollowRule:
             empty = page.empty_values
             addresses = self._addresses(follow, page, thing, fields)
             if page.empty_values > empty:
-                into.unlinked[self._name] = None
+                into.unlinked[self.name] = None
             if self._from_one and turn == 1 and self._is_itself(page, addresses):
-                page.note(f"{self._name}: the first page turn would be this page itself, and is left out")
+                page.note(f"{self.name}: the first page turn would be this page itself, and is left out")
                 turn = 2
                 follow = at_turn(self._follow, turn, look_up(NAME, page, fields) is None)
                 addresses = self._addresses(follow, page, thing, fields)
@@ -150,19 +172,19 @@ class FollowRule:
             parts = parts or request_parts(follow, lambda data: filled(data, page, fields))
             self._add(page, addresses, carried, parts, into, follow.limit, turn)
         except UnknownName as error:
-            page.note(f"{self._name}: {error}")
+            page.note(f"{self.name}: {error}")
             if self._follow.pages is None:  # The last page of a list has no cursor, and need not have one.
-                into.unlinked[self._name] = None
+                into.unlinked[self.name] = None
         except FAILURES as error:
-            page.note(f"{self._name}: {type(error).__name__}: {error}")
+            page.note(f"{self.name}: {type(error).__name__}: {error}")
 
     def skips(self, page: PageContent, records: int, into: LinkSet) -> None:
         """Note that the rule counts more records for a page than the site gives: this page and the one before it have as many as each
         other, and fewer than that."""
         if 0 < records < self._step and page.document.inherited.get(COUNT) == records:
-            into.skipped[self._name] = None
+            into.skipped[self.name] = None
             page.note(
-                f"{self._name}: a page has {records} records and the next one begins {self._step} further on: are those between left out?"
+                f"{self.name}: a page has {records} records and the next one begins {self._step} further on: are those between left out?"
             )
 
     def ends(self, page: PageContent, marks: Sequence[int]) -> bool:
@@ -174,16 +196,16 @@ class FollowRule:
         if marks and not any(one == other for one, other in zip(marks, before, strict=False)):
             return False
         if marks and self._from_one and page.document.turn == 1:
-            page.note(f"{self._name}: this page has the same as the first one, and is taken for the first one")
+            page.note(f"{self.name}: this page has the same as the first one, and is taken for the first one")
             return False
         if marks:
-            page.note(f"{self._name}: this page has the same as the one before it, so the pages end here")
+            page.note(f"{self.name}: this page has the same as the one before it, so the pages end here")
         return True
 
     def _is_itself(self, page: PageContent, addresses: Iterable[str]) -> bool:
         """Whether the only address is that of the page."""
         follow, found = self._follow, list(addresses)
-        if len(found) != 1 or (follow.form, follow.json_, follow.body) != (None, None, None):
+        if len(found) != 1 or (follow.form, follow.json_, follow.body) != (None, None, None) or any(self._counting):
             return False
         try:
             url = page.addresses().absolute(found[0])
@@ -237,10 +259,10 @@ class FollowRule:
         follow, site, absolute, depth = self._follow, self._site, page.addresses().absolute, page.document.depth + 1
         method, headers, cookies, body, query = parts
         deepest, turning, own = site.limits_depth, follow.pages is not None, not crosses(follow.to)
-        given = into.given.get(self._name, 0)
+        given, counted = into.given.get(self.name, 0), self._counted(headers, cookies)
         for address in addresses:
             if limit and given >= limit:
-                into.limited[self._name] = None
+                into.limited[self.name] = None
                 return
             if address[:1] != "/":
                 begin = address.lstrip()[:11].lower()
@@ -281,21 +303,30 @@ class FollowRule:
                 turn, level = next_turn, depth - 1
                 if follow.pages and turn > follow.pages:
                     into.cut_off = True
-                    into.limited[self._name] = None
+                    into.limited[self.name] = None
                     continue
                 if page.document.inherited:
                     inherited = {**page.document.inherited, **carried}
             if deepest and level > deepest:
-                into.limited[self._name] = None
+                into.limited[self.name] = None
                 continue
             link = PageRequest(
-                url, method, headers, cookies, body, layer, site.fingerprint(layer, url, method, body), follow.priority,
-                inherited, turn, level, follow.again,
+                url, method, headers, cookies, body, layer, site.fingerprint(layer, url, method, body + counted),
+                follow.priority, inherited, turn, level, follow.again,
             )  # fmt: skip
             if self._secrets:
                 link = link._replace(secrets=self._secrets)
-            if into.add(link, self._name, site):
-                into.given[self._name] = given = given + 1
+            if into.add(link, self.name, site):
+                into.given[self.name] = given = given + 1
+            else:
+                into.known[self.name] = None
+
+    def _counted(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> bytes:
+        """What tells a page apart from others with the same URL, where its headers or cookies count pages."""
+        names, crumbs = self._counting
+        if not (names or crumbs):
+            return b""
+        return repr(([headers[name] for name in names], [cookies[name] for name in crumbs])).encode()
 
     def _keeps_fragments(self, layer: str) -> bool:
         """Whether the layer's identity counts the part after #."""

@@ -8,7 +8,7 @@ else has changed in them meanwhile. A rule that asks for page 1 first ({turn}) m
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -35,6 +35,11 @@ def begins_with_one(follow: Follow) -> bool:
     """Whether a rule asks for page 1 first, which may be the page that it starts from."""
     found = [one.groups() for key in BODY for text in _texts(getattr(follow, key)) for one in TURN.finditer(text)]
     return bool(found) and all(int(times or 1) == 1 and not int(plus or 0) for times, plus in found)
+
+
+def counts_in(texts: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of those headers or cookies of a rule that count pages."""
+    return tuple(name for name, text in texts.items() if _has_turn(text))
 
 
 def step(follow: Follow) -> int:

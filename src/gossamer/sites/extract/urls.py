@@ -30,13 +30,13 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:").match
 
 
 class PageUrls:
-    """The addresses of one page. `codec` gives its character set, in which browsers write a query."""
+    """The addresses of one page. `find_codec` finds its character set, in which browsers write a query; it is called once at most."""
 
-    __slots__ = ("_base", "_codec", "_directory", "_origin", "_path")
+    __slots__ = ("_base", "_codec", "_directory", "_find_codec", "_origin", "_path")
 
-    def __init__(self, base: str, codec: Callable[[], str]) -> None:
+    def __init__(self, base: str, find_codec: Callable[[], str]) -> None:
         self._base = base
-        self._codec = codec
+        self._codec, self._find_codec = "", find_codec
         plain = _WHOLE(base)
         self._origin = self._directory = self._path = ""
         if plain:
@@ -82,7 +82,7 @@ class PageUrls:
     def _escaped(self, url: str) -> str:
         if url.isascii():
             return safe_url_string(url)
-        codec = self._codec()
+        self._codec = codec = self._codec or self._find_codec()
         if codec.startswith(("utf", "ascii")):
             return safe_url_string(url.encode("utf-8", "replace").decode())
         # What the page's own character set does not have, browsers write as a character reference.

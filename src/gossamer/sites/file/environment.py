@@ -45,9 +45,11 @@ def places(site: SiteSpec) -> Iterator[tuple[Path, str]]:
             yield ("proxies", name, "urls", place), url
     yield from _of_request(site.request, ("request",))
     if site.login is not None:
-        yield from _within(site.login.model_dump(include=LOGIN_TEXTS, by_alias=True, exclude_none=True), ("login",))
+        yield from texts_within(
+            site.login.model_dump(include=LOGIN_TEXTS, by_alias=True, exclude_none=True), ("login",)
+        )
     for path, rule in single_requests(site):
-        yield from _within(_said(rule), path)
+        yield from texts_within(_said(rule), path)
     for name, layer in site.layers.items():
         if layer.request is not None:
             yield from _of_request(layer.request, ("layers", name, "request"))
@@ -65,9 +67,9 @@ def single_requests(site: SiteSpec) -> Iterator[tuple[Path, Body]]:
 def sent_late(site: SiteSpec) -> list[str]:
     """The variables that stand in single requests: those of seeds, of links, and of what all pages of a layer are requested with."""
     rules = [rule for _, rule in single_requests(site)]
-    texts = [text for rule in rules for _, text in _within(_said(rule), ())]
+    texts = [text for rule in rules for _, text in texts_within(_said(rule), ())]
     requests = [site.request, *(layer.request for layer in site.layers.values() if layer.request is not None)]
-    texts += [text for rule in requests for _, text in _within(_said(rule, BODIES), ())]
+    texts += [text for rule in requests for _, text in texts_within(_said(rule, BODIES), ())]
     return list(dict.fromkeys(name for text in texts for name in REFERENCE.findall(text)))
 
 
@@ -83,7 +85,7 @@ def _said(rule: Body, keys: frozenset[str] = frozenset()) -> dict[str, Any]:
 
 def _of_request(request: RequestRule, path: Path) -> Iterator[tuple[Path, str]]:
     yield from _of_body(request, path)
-    yield from _within(_said(request, BODIES), path)
+    yield from texts_within(_said(request, BODIES), path)
     for place, text in enumerate(request.auth or ()):
         yield (*path, "auth", place), text
     if request.proxy is not None:
@@ -96,16 +98,16 @@ def _of_body(body: Body, path: Path) -> Iterator[tuple[Path, str]]:
             yield (*path, key, name), text
 
 
-def _within(data: Any, path: Path) -> Iterator[tuple[Path, str]]:
+def texts_within(data: Any, path: Path) -> Iterator[tuple[Path, str]]:
     """Every text in some data."""
     if isinstance(data, str):
         yield path, data
     elif isinstance(data, Mapping):
         for name, value in data.items():
-            yield from _within(value, (*path, name))
+            yield from texts_within(value, (*path, name))
     elif isinstance(data, list | tuple):
         for place, value in enumerate(data):
-            yield from _within(value, (*path, place))
+            yield from texts_within(value, (*path, place))
 
 
 def variables(site: SiteSpec) -> dict[str, list[Path]]:

@@ -119,9 +119,9 @@ class Rediscover(SiteModel):
     finished: Again | None = None
     """A page that was read. Default: after `every` of `revisit`, and if that is adaptive never, since the visits follow the changes; without `revisit`, as `seen` says: never, or with the scope never, now."""
     gone: Again | None = None
-    """A page that does not exist any more. Default: after `every` of `revisit`; without it, never."""
+    """A page that does not exist any more. Default: after `every` of `revisit`; without it, never, but for `newer`."""
     newer: Flag | None = None
-    """Fetch a page that was read again, once, if a link of a later round leads to it. Default: whether the scope of `seen` is round."""
+    """Fetch a page that was read, or does not exist, again, once, if a link of a later round leads to it. Default: whether the scope of `seen` is round."""
 
 
 class PageRecords(SiteModel):
@@ -207,7 +207,8 @@ class Layer(SiteModel):
     order: Literal["fifo", "lifo", "priority"] = "fifo"
     """Which page of a host is next: the oldest in the queue, the newest, or the one with the highest priority."""
     tier: Literal["deepest"] | Annotated[Number, Field(ge=-1000, le=1000)] = "deepest"
-    """Lower tiers go first; deepest: the further from the seeds, the sooner."""
+    """Lower tiers go first; deepest: the further from the seeds, the sooner. With `overlap: reseed`, layers of the seeds and those with
+    `seen: round` are in the tier of the deepest layer."""
     weight: float = Field(1.0, ge=0.001, le=1e6)
     """The share among layers of the same tier."""
     seen: Seen | None = None

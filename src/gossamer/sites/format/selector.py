@@ -251,9 +251,9 @@ class Follow(Taken, Body):
     limit: Whole = 0
     """Maximum number of links to follow on one page. 0: all."""
     match: str | None = None
-    """Regular expression on the URL: skip links that do not match."""
+    """Regular expression on the whole URL, which begins with http: skip links that do not match."""
     skip: str | None = None
-    """Regular expression on the URL: skip links that match."""
+    """Regular expression on the whole URL: skip links that match."""
     priority: Number = 0
     """Higher goes first, in layers with `order: priority`."""
     carry: Annotated[

@@ -131,7 +131,8 @@ class Page:
     ) -> PageRequest | None:
         """A link to yield. `link` is a URL, also a relative one, or a selector: of an `<a>`, or of its attribute. `to` is the layer
         of the linked page; without it, the layer whose `match` fits best. `inherited` is what the page will find in its
-        `inherited`; `again` follows a link that was seen before. A link to the same layer is a page turn: it is not deeper, and
+        `inherited`: plain data (text, numbers, dates, lists, dicts …), otherwise the page is a dead letter. `again` follows a link that
+        was seen before; links that differ in nothing but headers or cookies are the same page. A link to the same layer is a page turn: it is not deeper, and
         inherits what this page inherited.
 
         None, which may be yielded, for what no crawler follows: mailto: and the like, an address within the page, one that cannot
@@ -156,6 +157,7 @@ class Page:
         turning = to == self.layer
         depth = self.depth + (0 if turning else 1)
         if site.limits_depth and depth > site.limits_depth and not crosses(to):
+            self._content.limited = tuple({*self._content.limited, f"follow to {to}"})
             return None
         if turning and self.inherited:
             inherited = {**self.inherited, **inherited}

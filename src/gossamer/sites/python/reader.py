@@ -59,18 +59,26 @@ class FunctionReader:
             records, links = await self._collected(Page(self._site, self._name, content, round), content)
         except WrongFormat as error:
             return Reading(PageVerdict.INVALID, str(error), [], [], (), notes_of(content))
+        reading = Reading(
+            PageVerdict.OK,
+            "",
+            records,
+            links,
+            (),
+            notes_of(content),
+            contested=content.contested,
+            limited=content.limited,
+        )
         if self._lacking is None:
-            return Reading(PageVerdict.OK, "", records, links, (), notes_of(content), contested=content.contested)
+            return reading
         lacks = [self._lacking(record.fields) if record.layer == self._name else "" for record in records]
         if not any(lacks):
-            return Reading(PageVerdict.OK, "", records, links, (), notes_of(content), contested=content.contested)
+            return reading
         if layer.lacking == "fail":
             records, links = [], []
         elif layer.lacking == "drop":
             records = [record for record, lack in zip(records, lacks, strict=True) if not lack]
-        return Reading(
-            PageVerdict.LACK, missing_message(lacks), records, links, (), notes_of(content), contested=content.contested
-        )
+        return reading._replace(verdict=PageVerdict.LACK, reason=missing_message(lacks), records=records, links=links)
 
     async def _collected(self, page: Page, content: PageContent) -> tuple[list[Record], list[PageRequest]]:
         records: list[Record] = []

@@ -26,13 +26,16 @@ _CONTENT = re.compile(
 _PARSER = etree.HTMLParser(encoding="utf-8", recover=True)
 
 
+def may_refresh(page: Response) -> bool:
+    """Whether a page may send the visitor on at all: most have not even the word."""
+    head = page.body[:HEAD]
+    return b"efresh" in head or b"EFRESH" in head or "refresh" in page.headers
+
+
 def meta_refresh_target(page: Response, absolute: Callable[[str], str]) -> str | None:
     """Where a page of HTML sends the visitor within LATEST seconds; None if it does not, or only reloads itself. `absolute` makes a
     URL of an address on the page; ValueError if there is none."""
-    head = page.body[:HEAD]
-    if b"efresh" not in head and b"EFRESH" not in head and "refresh" not in page.headers:
-        return None
-    for content in _contents(page, head):
+    for content in _contents(page):
         found = _CONTENT.match(content)
         if found is None:
             continue
@@ -50,10 +53,10 @@ def meta_refresh_target(page: Response, absolute: Callable[[str], str]) -> str |
     return None
 
 
-def _contents(page: Response, head: bytes) -> Iterator[str]:
+def _contents(page: Response) -> Iterator[str]:
     if "refresh" in page.headers:
         yield page.headers["refresh"]
-    for tag in _TAG.findall(_HIDDEN.sub(b"", head)):
+    for tag in _TAG.findall(_HIDDEN.sub(b"", page.body[:HEAD])):
         root = etree.fromstring(tag, _PARSER)
         for element in root.iter("meta") if root is not None else ():
             if (element.get("http-equiv") or "").strip().lower() == "refresh" and (content := element.get("content")):

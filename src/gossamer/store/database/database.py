@@ -247,9 +247,12 @@ def excluded(columns: Sequence[str], primary: Sequence[str], row: Any, kept: Tab
     return {name: row[name] if kept is None else func.coalesce(kept.c[name], row[name]) for name in changed}
 
 
-def on_conflict(insert: Any, columns: Sequence[str], primary: Sequence[str], fill: bool) -> Any:
+def on_conflict(insert: Any, columns: Sequence[str], primary: Sequence[str], fill: bool) -> ClauseElement:
     """An insert that overwrites the row with the same primary key, for PostgreSQL and SQLite."""
     changes = excluded(columns, primary, insert.excluded, insert.table if fill else None)
-    if not changes:
-        return insert.on_conflict_do_nothing(index_elements=list(primary))
-    return insert.on_conflict_do_update(index_elements=list(primary), set_=changes)
+    statement: ClauseElement = (
+        insert.on_conflict_do_update(index_elements=list(primary), set_=changes)
+        if changes
+        else insert.on_conflict_do_nothing(index_elements=list(primary))
+    )
+    return statement

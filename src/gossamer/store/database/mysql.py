@@ -32,7 +32,7 @@ _SHORTER = frozenset({"tinytext", "text", "mediumtext", "varchar", "char"})
 
 _AGAIN = {1213, 1205, 3572, 1020}
 # Connections, logins, a full disk, a read-only server, too many connections, a lost table space.
-_AWAY = {
+_UNAVAILABLE = {
     *(1021, 1026, 1030, 1036, 1037, 1038, 1040, 1041, 1045, 1049, 1053, 1077, 1079, 1114, 1129, 1130),
     *(1152, 1158, 1159, 1160, 1161, 1184, 1203, 1226, 1290, 1317, 1792, 1836, 1927, 2002, 2003, 2005, 2006, 2013),
     *(2014, 2045, 2055, 4031, 0),
@@ -114,8 +114,8 @@ class MySQL(Database):
             return StoreFailure.AGAIN
         if code in _CHANGED:
             return StoreFailure.CHANGED
-        if error.connection_invalidated or code in _AWAY:
-            return StoreFailure.AWAY
+        if error.connection_invalidated or code in _UNAVAILABLE:
+            return StoreFailure.UNAVAILABLE
         return StoreFailure.REFUSED
 
     def remedy(self, error: BaseException) -> str:

@@ -40,7 +40,7 @@ _LOCK_SECONDS = 20
 
 # The classes of SQLSTATE: connections, resources, an operator's intervention, input and output, read-only transactions, logins, a
 # database that has gone, a plan that is outdated (a new connection has none).
-_AWAY = ("08", "53", "57", "58", "25", "28", "3D", "0A000")
+_UNAVAILABLE = ("08", "53", "57", "58", "25", "28", "3D", "0A000")
 _AGAIN = ("40", "55P03", "57014")
 _CHANGED = ("42P01", "42703", "42804", "3F", "26000")
 
@@ -139,10 +139,10 @@ class PostgreSQL(Database):
             return StoreFailure.AGAIN
         if state.startswith(_CHANGED):
             return StoreFailure.CHANGED
-        if error.connection_invalidated or state.startswith(_AWAY):
-            return StoreFailure.AWAY
+        if error.connection_invalidated or state.startswith(_UNAVAILABLE):
+            return StoreFailure.UNAVAILABLE
         if not state and type(error.orig).__name__ in ("OperationalError", "InterfaceError"):
-            return StoreFailure.AWAY
+            return StoreFailure.UNAVAILABLE
         return StoreFailure.REFUSED
 
     def remedy(self, error: BaseException) -> str:
@@ -174,8 +174,7 @@ class PostgreSQL(Database):
     def upsert(
         self, table: Table, columns: Sequence[str], primary: Sequence[str], *, fill: bool = False
     ) -> ClauseElement:
-        statement: ClauseElement = on_conflict(insert(table), columns, primary, fill)
-        return statement
+        return on_conflict(insert(table), columns, primary, fill)
 
     def archive_table(self, connection: Connection, names: Mapping[str, str], shapes: Sequence[TableLayout]) -> None:
         for old, new in names.items():

@@ -31,7 +31,7 @@ from gossamer.store.watchdog import Watchdog
 READING = "gossamer_reading"
 BUSY_SECONDS = 5.0
 
-_AWAY = {
+_UNAVAILABLE = {
     sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_CANTOPEN,
@@ -133,8 +133,8 @@ class Sqlite(Database):
         code = getattr(orig, "sqlite_errorcode", 0) & 0xFF
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return StoreFailure.AGAIN
-        if code in _AWAY:
-            return StoreFailure.AWAY
+        if code in _UNAVAILABLE:
+            return StoreFailure.UNAVAILABLE
         if code in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_SCHEMA) and (
             "no such table" in str(orig) or "has no column" in str(orig) or "no such column" in str(orig)
         ):
@@ -168,8 +168,7 @@ class Sqlite(Database):
     def upsert(
         self, table: Table, columns: Sequence[str], primary: Sequence[str], *, fill: bool = False
     ) -> ClauseElement:
-        statement: ClauseElement = on_conflict(insert(table), columns, primary, fill)
-        return statement
+        return on_conflict(insert(table), columns, primary, fill)
 
     def archive_table(self, connection: Connection, names: Mapping[str, str], shapes: Sequence[TableLayout]) -> None:
         for old, new in names.items():

@@ -13,6 +13,7 @@ import pytest
 from gossamer.testing.contract.crawl import Crawl, Worker
 from gossamer.testing.contract.guarantees.crowd import TestCrowd, TestSharedHost
 from gossamer.testing.contract.guarantees.fence import TestFencing
+from gossamer.testing.contract.guarantees.host_feedback import TestAdaptiveDelay, TestBlocks
 from gossamer.testing.contract.guarantees.lead import TestLead
 from gossamer.testing.contract.guarantees.limits import TestBounded
 from gossamer.testing.contract.guarantees.lists import TestLists
@@ -20,9 +21,10 @@ from gossamer.testing.contract.guarantees.loss import TestNothingLost
 from gossamer.testing.contract.guarantees.order import TestLanes, TestOrder
 from gossamer.testing.contract.guarantees.page import TestAtomicPage
 from gossamer.testing.contract.guarantees.pages.due import TestFeed, TestRediscovery, TestRevisits
-from gossamer.testing.contract.guarantees.pages.records import TestLocate, TestPageRecords, TestRecordsChange
+from gossamer.testing.contract.guarantees.pages.locate import TestLocate
+from gossamer.testing.contract.guarantees.pages.records import TestPageRecords, TestRecordsChange
 from gossamer.testing.contract.guarantees.poison import TestPoison
-from gossamer.testing.contract.guarantees.politeness import TestAdaptiveDelay, TestBlocks, TestPoliteness
+from gossamer.testing.contract.guarantees.politeness import TestPoliteness
 from gossamer.testing.contract.guarantees.rollback import TestWentBack
 from gossamer.testing.contract.guarantees.seen import (
     TestChangedPolicy,
@@ -35,7 +37,8 @@ from gossamer.testing.contract.operations.control import TestPause, TestPolicies
 from gossamer.testing.contract.operations.cookies import TestCookies
 from gossamer.testing.contract.operations.daily import TestDailyCounts
 from gossamer.testing.contract.operations.dead import TestDeadLetters
-from gossamer.testing.contract.operations.drop import TestDropGroup, TestDropLane
+from gossamer.testing.contract.operations.drop_group import TestDropGroup
+from gossamer.testing.contract.operations.drop_lane import TestDropLane
 from gossamer.testing.contract.operations.input import TestBadInput, TestBadPolicies
 from gossamer.testing.contract.operations.page_versions import TestPageVersions
 from gossamer.testing.contract.operations.plan import TestPlanState

@@ -12,12 +12,13 @@ from gossamer.frontier.inspection import RestoreTarget
 from gossamer.frontier.server import keys
 from gossamer.frontier.snapshot import restore
 from gossamer.frontier.snapshot.export import Export
-from gossamer.frontier.snapshot.restore import Restore, SnapshotFile
+from gossamer.frontier.snapshot.file import SnapshotFile
+from gossamer.frontier.snapshot.restore import Restore
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupPolicy, HostPolicy, LanePolicy
 from gossamer.testing.contract import Crawl
 from gossamer.testing.contract.crawl import names
-from gossamer.testing.contract.guarantees.rollback import Picture, another_process, go_back, picture
+from gossamer.testing.contract.earlier_state import Picture, another_process, go_back, picture
 from gossamer.testing.servers import Cluster, Server
 
 Opened = Callable[..., Crawl]

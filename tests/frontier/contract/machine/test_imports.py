@@ -24,7 +24,8 @@ from gossamer.errors import SnapshotError, UnknownCrawl
 from gossamer.frontier import codec
 from gossamer.frontier.snapshot import restore
 from gossamer.frontier.snapshot.export import Export
-from gossamer.frontier.snapshot.restore import Restore, SnapshotFile
+from gossamer.frontier.snapshot.file import SnapshotFile
+from gossamer.frontier.snapshot.restore import Restore
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import HostPolicy, LanePolicy, SeenPolicy, SeenScope, Selection, Settlement, Token
 from gossamer.scrapy.seen.memory import number_of_custom
@@ -33,7 +34,7 @@ from gossamer.scrapy_redis.transfer import transfer
 from gossamer.scrapy_redis.transfer.keys import DigestKind, ProjectKeys, ProjectSource, aside
 from gossamer.scrapy_redis.transfer.requests import StoredRequestReader
 from gossamer.testing.contract.crawl import Crawl
-from gossamer.testing.contract.guarantees.rollback import Picture, another_process, go_back, picture
+from gossamer.testing.contract.earlier_state import Picture, another_process, go_back, picture
 from gossamer.testing.servers import Server
 
 PARTITIONS, TROUBLED = 3, 4

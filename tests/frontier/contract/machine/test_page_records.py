@@ -28,7 +28,7 @@ from gossamer.model import (
     Token,
 )
 from gossamer.testing.contract import Crawl
-from gossamer.testing.contract.guarantees.rollback import Picture, go_back, picture
+from gossamer.testing.contract.earlier_state import Picture, go_back, picture
 from gossamer.testing.servers import Server
 
 NAMES = "abcdef"

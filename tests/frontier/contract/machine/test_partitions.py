@@ -22,7 +22,7 @@ from gossamer.frontier.contract import Frontier
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupPolicy, LanePolicy, Request, SeenPolicy, SeenScope, Selection, Settlement, StartState
 from gossamer.testing.contract.crawl import SETTLED, Crawl, Worker
-from gossamer.testing.contract.guarantees.rollback import Picture, another_process, define_apart, go_back, picture
+from gossamer.testing.contract.earlier_state import Picture, another_process, define_apart, go_back, picture
 from gossamer.testing.remains import remains
 from gossamer.testing.servers import Server
 

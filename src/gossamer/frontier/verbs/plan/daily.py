@@ -10,7 +10,7 @@ from gossamer.model import DailyCounts
 
 BEGIN = date(1970, 1, 1)
 NAMES = {"done": "finished", "expired": "lost"}
-"""What the server calls otherwise."""
+"""The names that are different on the server."""
 
 
 class DailyVerbs:

@@ -14,7 +14,7 @@ from gossamer.frontier.server import keys
 from gossamer.model import Leader, Token
 
 TRIES = 5
-"""A partition that went back makes one more try necessary; all of them at once do not make five."""
+"""A partition that went back makes one more try necessary; even if all go back at once, fewer than five are."""
 WORDS = 200
 
 

@@ -119,7 +119,8 @@ def _row(told: Sequence[Any], start: bytes, noted: bytes) -> PartitionRow:
 
 
 def _held(rows: list[PartitionRow]) -> str:
-    """Why nothing is leased for now. Pages are limited on each partition: full is a group only where all that have something left are."""
+    """Why nothing is leased now. The limit of pages applies on each partition: a group is full only if all partitions with
+    something left are."""
     held = [row.held for row in rows if row.held]
     if held and any(not row.held and row.open > row.leased for row in rows):
         held = [reason for reason in held if reason != PAGES_FULL]

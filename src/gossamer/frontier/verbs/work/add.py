@@ -18,7 +18,7 @@ from gossamer.model.reply import Added, Invalid
 
 
 class AddVerbs:
-    """Builds and reads the calls that add requests to one crawl, and those that tell a partition again what it has forgotten."""
+    """Builds and reads the calls that add requests to one crawl, and those that send a partition again what it has lost."""
 
     def __init__(self, bases: Sequence[str], checked: RequestChecker) -> None:
         self.bases, self.partitions, self.checked = bases, len(bases), checked
@@ -66,7 +66,7 @@ class AddVerbs:
         return keys.partition_of(request.host, self.partitions), place, entry, record
 
     def produce(self, token: Token, batches: Batches, *, bound: bool = True) -> Verb[int | None]:
-        """Send whole batches, one call each; each has a caller's name of its own, so that a repeat answers the same."""
+        """Send whole batches, one call each. Each call has a caller's name of its own, so that repeating it returns the same."""
         room: int | None = None
         for partition, number, batch in batches:
             caller = f"{token.incarnation}:{token.sequence}:p{number}"
@@ -82,7 +82,7 @@ class AddVerbs:
         return room
 
     def catch_up(self, partition: int, epoch: str, groups: Collection[str] = ()) -> Verb[None]:
-        """Tell a partition of another epoch once more what it may have forgotten: `groups`, rounds, and what was added lately."""
+        """Send a partition in a new epoch again what it may have lost: `groups`, rounds, and what was added lately."""
         said = self.recent.heard(partition, epoch, time.monotonic())
         if said is None:
             return

@@ -115,7 +115,7 @@ class Batch:
         self.size = 0
 
     def put(self, place: Place, entry: str, record: bytes, slot: Slot, page: int = 0) -> None:
-        """`page` is the settlement whose child it is; 0: none's."""
+        """`page` is the settlement whose child the request is; 0: of none."""
         group = self._groups.get(place)
         if group is None:
             self._groups[place] = group = ([], [], [], [])
@@ -145,7 +145,7 @@ class Batch:
 
     @classmethod
     def of(cls, header: Sequence[Sequence[Any]], records: bytes) -> Batch:
-        """The batch that has this header and these records; nobody waits for its outcomes."""
+        """The batch that has this header and these records; its outcomes are not read."""
         batch, at = cls(), 0
         for lane, host, priority, delay, entries, lengths, *_ in header:
             outcomes = [ADDED] * len(entries)
@@ -165,7 +165,7 @@ class Batch:
         return {place[0] for place in self._groups}
 
     def unknown(self, outcomes: Sequence[bytes | str]) -> set[str]:
-        """The lanes that were not there."""
+        """The lanes that did not exist."""
         letter = AddOutcome.UNKNOWN_LANE.value
         pairs = zip(self._groups, outcomes, strict=True)
         return {place[0] for place, told in pairs if letter in (told if isinstance(told, str) else told.decode())}
@@ -179,8 +179,9 @@ class Batch:
     def accepted(
         self, outcomes: Sequence[bytes | str], lanes: Collection[str], there: Collection[str] = (), taken: str = TAKEN
     ) -> tuple[list[list[Any]], bytes, list[tuple[Slot, ...]]]:
-        """Header and records of what was added to these lanes, or known before; without what nothing would know again. Of lanes that are
-        `there` now also what was refused because the lane was not, or was being dropped. The last are, by the groups of the header, the slots of what was refused."""
+        """Header and records of what was added to these lanes or known before, without requests that nothing would recognise
+        again. Of lanes that are `there` now, also what was refused because the lane was missing or was being dropped. The last
+        value has, by the groups of the header, the slots of what was refused."""
         header, kept, refused = [], [], []
         for (place, (entries, records, slots, _)), letters in zip(self._groups.items(), outcomes, strict=True):
             text = letters if isinstance(letters, str) else letters.decode()

@@ -188,7 +188,7 @@ class WorkVerbs:
         return part
 
     def _told(self, parts: Sequence[tuple[int, PartitionExchange, dict[str, Any]]]) -> Verb[list[Any]]:
-        """The partitions' answers. One that is in another state than was relied on refuses, and is sent all children."""
+        """The partitions' replies. A partition in another state than the caller relied on refuses, and is sent all children."""
         replies = yield [self._asked(*part) for part in parts]
         refused = []
         for place, (_, part, header) in enumerate(parts):
@@ -224,7 +224,7 @@ class WorkVerbs:
         )
 
     def _checked_lists(self, owing: Sequence[tuple[OutboxBuilder, list[Delivery]]]) -> Verb[None]:
-        """What cannot be pushed is to be known before a page is settled that brings it."""
+        """Check the entries for lists before their pages are settled."""
         named = {
             str(delivery.target): None for _, deliveries in owing for delivery in deliveries if delivery.verb == "push"
         }
@@ -232,7 +232,7 @@ class WorkVerbs:
             yield [function_call("push", keys.list_keys(key), {"pages": []}) for key in named]
 
     def _alone(self, token: Token, leases: list[Lease]) -> Verb[list[Lease]]:
-        """What the worker gets to hold: with a request that is to be tried alone, nothing else from any partition."""
+        """The leases that the worker keeps: with a request that must be tried alone, no other from any partition."""
         alone = next((lease for lease in leases if lease.alone), None)
         if alone is not None and len(leases) > 1:
             yield from self.leases.release(token, [lease for lease in leases if lease is not alone])

@@ -27,7 +27,7 @@ CALL_REQUESTS = 1000
 CALL_BYTES = 4_000_000
 CALL_ITEMS = 50_000
 CALL_ITEM_BYTES = 64_000_000
-"""As many items, data for lists and bytes of them as are sent with their settlement."""
+"""The most items and entries for lists, and bytes of them, that are sent with their settlement."""
 
 
 class Delivery(NamedTuple):
@@ -50,7 +50,7 @@ class Delivery(NamedTuple):
     def ask(
         self, bases: Sequence[str], entry: str, number: int, lost: Sequence[int], owed: bool
     ) -> RoutedCommand | None:
-        """The call, under the name of the parcel; None if there is nothing to be said. Not `owed`: it was made before."""
+        """The call, under the name of the parcel; None if there is nothing to send. Not `owed`: it was made before."""
         name = f"{entry}:{number}"
         if self.verb == "add":
             said = {**self.header, "i": name, "s": 1, "bound": False, "lost": list(lost), "kept": not owed}
@@ -130,7 +130,7 @@ class Outbox:
         self._delivered: dict[int, list[str]] = {}
 
     def ahead(self, boxes: Sequence[tuple[OutboxBuilder, list[Delivery]]]) -> Verb[dict[int, int]]:
-        """Send those parcels ahead that are more than one call holds; how many went, by partition."""
+        """Send the parcels that do not fit into one call ahead of it. Return how many, by partition."""
         went: dict[int, int] = {}
         for box, deliveries in boxes:
             size = sum(len(data) for delivery in deliveries for data in delivery.args)
@@ -145,8 +145,8 @@ class Outbox:
         return went
 
     def deliver(self, boxes: Sequence[tuple[OutboxBuilder, list[Delivery]]], epochs: dict[int, str]) -> Verb[bool]:
-        """Deliver what is owed now, side by side where it goes to different places. Answers whether children were added; `epochs` gets
-        those of the partitions where children went."""
+        """Deliver what is owed now, at the same time where it goes to different places. Return whether children were added;
+        `epochs` gets those of the partitions where children went."""
         waiting: dict[int | str, list[tuple[RoutedCommand, Delivery]]] = {}
         for box, deliveries in boxes:
             if len(box.lost) == len(box.pages):
@@ -190,7 +190,7 @@ class Outbox:
         return any("a" in text(letters) for letters in outcomes)
 
     def _note(self, delivery: Delivery, answer: Any) -> None:
-        """Who delivers for another keeps what it delivers, as its own."""
+        """Keep what was delivered for another worker, as if it were this worker's own."""
         if delivery.verb == "add" and len(self.bases) > 1:
             outcomes, _, _, _, there = read(answer)
             if outcomes:
@@ -199,7 +199,7 @@ class Outbox:
                 self.recent.note(int(delivery.target), batch, outcomes, time.monotonic(), there, group)
 
     def delivered(self, partition: int) -> list[str]:
-        """Names of deliveries that this partition need not know for long any more."""
+        """The names of deliveries that this partition may soon forget."""
         return self._delivered.pop(partition, [])
 
     def complete(self, home: int, entry: str, *, dropped: bool = False) -> Verb[None]:

@@ -155,8 +155,8 @@ class PartitionExchange:
         return True
 
     def tell_all(self) -> None:
-        """Leave nothing out: what this partition was known to know it may know no more. Children of other partitions were
-        sent there by those who found them, and are sent again by them."""
+        """Leave nothing out: the partition may have lost what it was known to have. Children of other partitions were sent there
+        by the workers that found them, and these send them again."""
         for page, withheld in self.withheld:
             requests = withheld()
             outcomes = [ADDED] * len(requests)

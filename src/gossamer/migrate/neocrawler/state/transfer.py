@@ -18,7 +18,8 @@ from typing import IO, Any
 
 from gossamer.frontier.server.keys import partition_of
 from gossamer.frontier.snapshot import foreign, line
-from gossamer.frontier.snapshot.restore import Restore, SnapshotFile
+from gossamer.frontier.snapshot.file import SnapshotFile
+from gossamer.frontier.snapshot.restore import Restore
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.migrate.neocrawler.rules import Rule, rules_of
 from gossamer.migrate.neocrawler.state import source

@@ -55,6 +55,16 @@ class TestRediscovery:
             assert crawl.finish() == ["list"]
             assert crawl.add("list") == [DUPLICATE]
 
+    def test_newer_rounds_fetch_gone_pages_once_each(self, crawl: Crawl) -> None:
+        """As the page after the last one of a list, which is there when the list has grown."""
+        recorded(crawl, RecordPolicy(newer=True))
+        crawl.add("page 2")
+        assert visit(crawl, "page 2", 404, 0).state is PageState.GONE
+        assert crawl.add("page 2") == [DUPLICATE]
+        crawl.frontier.new_round("g", 1)
+        assert crawl.add("page 2", "page 2") == [ADDED, DUPLICATE]
+        assert visit(crawl, "page 2").state is PageState.FINISHED
+
     def test_gone_pages_only_where_the_rules_say_so(self, crawl: Crawl) -> None:
         recorded(crawl, RecordPolicy(gone=HOUR))
         crawl.add("one")
@@ -117,6 +127,7 @@ class TestRevisits:
         recorded(crawl, RecordPolicy(RevisitRules(HOUR, gone=2)))
         crawl.add("one", "two")
         visit(crawl, "one")
+        crawl.advance(1)
         visit(crawl, "two", 410, 0)
         crawl.advance(HOUR)
         missing = visit(crawl, "one", 404, 0)

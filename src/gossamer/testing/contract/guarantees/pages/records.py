@@ -1,4 +1,4 @@
-"""Page records: what is known of a page, how long it is kept, and where the page is now."""
+"""Page records: what is known of a page, and how long it is kept."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from gossamer.frontier.verbs.control.control import ControlVerbs
 from gossamer.model import (
     Ending,
     LanePolicy,
-    Order,
     PageEvent,
     PageState,
     PageVisit,
     RecordPolicy,
-    RequestPlace,
     RevisitRules,
     Settlement,
     fingerprint,
@@ -187,6 +185,33 @@ class TestPageRecords:
         assert crawl.lane().pages < 20
         crawl.finish()
 
+    @pytest.mark.parametrize("led", [False, True])
+    def test_a_page_is_new_after_its_time_also_where_nothing_else_is(self, crawl: Crawl, led: bool) -> None:
+        """As on a list that stays the same: what is too old goes when something is added, and nothing is."""
+        recorded(crawl, RecordPolicy(max_age=HOUR))
+        crawl.add("one", "gone")
+        visit(crawl, "one")
+        visit(crawl, "gone", 404)
+        crawl.advance(HOUR - 60)
+        assert crawl.add("one", "gone") == [DUPLICATE] * 2
+        crawl.advance(61)
+        if led:
+            leads(crawl)
+        assert crawl.add("one", "gone", "one") == [ADDED, ADDED, DUPLICATE]
+        found = page(crawl, "one")
+        assert (found.status, found.last, [event for event, _ in found.trail]) == (0, 0, [PageEvent.FOUND])
+        crawl.balanced()
+
+    def test_what_is_visited_again_is_not_new_for_its_age(self, crawl: Crawl) -> None:
+        recorded(crawl, RecordPolicy(RevisitRules(3 * HOUR), max_age=HOUR))
+        crawl.add("one")
+        visit(crawl, "one")
+        crawl.advance(HOUR + 1)
+        assert crawl.add("one") == [DUPLICATE]
+        recorded(crawl, RecordPolicy(finished=3 * HOUR, max_age=HOUR))
+        assert crawl.add("one") == [DUPLICATE]
+        assert crawl.add("one") == [DUPLICATE], "it is to be fetched when its time has come"
+
     def test_pages_that_wait_for_their_time_stay_where_there_are_too_many(self, crawl: Crawl) -> None:
         recorded(crawl, RecordPolicy(max_pages=2))
         leads(crawl)
@@ -357,46 +382,3 @@ class TestRecordsChange:
         assert sum(crawl.frontier.drop_group("g")) == 2
         left = crawl.command(("KEYS", "*:p[grdf]*"), f"gossamer:{{{crawl.frontier.crawl}/0}}")
         assert not [key for key in left if crawl.frontier.crawl.encode() + b"/" in key]
-
-
-class TestLocate:
-    """Where a request is."""
-
-    def test_a_request_is_found_wherever_it_is(self, crawl: Crawl, worker: Worker) -> None:
-        crawl.define({"a": LanePolicy(), "last": LanePolicy(Order.LIFO, tier=1)})
-        crawl.add("one", "two", "three")
-        crawl.add("first", priority=5)
-        crawl.add("four", "five", "six", lane="g.last")
-        crawl.add("late", delay=60)
-
-        def where(name: str, lane: str = "g.a", **how: float) -> RequestPlace:
-            return crawl.frontier.locate(lane, crawl.host, fingerprint(name), **how)  # type: ignore[arg-type]
-
-        found = [where(name) for name in ("first", "one", "three")]
-        assert [(one.state, one.priority, one.ahead) for one in found] == [
-            ("queued", 5, 0),
-            ("queued", 0, 1),
-            ("queued", 0, 3),
-        ]
-        assert [where(name, "g.last").ahead for name in ("four", "six")] == [2, 0]
-        assert (where("late").state, where("late").queued) == ("delayed", 4)
-        assert (where("none").state, where("none").whole) == ("", True)
-        assert (where("three", look=2).state, where("three", look=2).whole) == ("", False)
-        lease = worker.one()
-        assert (where("first").state, where("first").worker) == ("leased", worker.token.incarnation)
-        worker.settle(lease, ending=Ending.FAILED)
-        [letter] = crawl.frontier.dead_letters("g")
-        assert [where("first", dead_since=since).letter for since in (-1, int(letter.at))] == [letter.id] * 2
-        assert [where("first", dead_since=letter.at + 60).letter, where("one", dead_since=-1).letter] == [0, 0]
-        assert where("first").letter == 0, "nobody asked for it"
-        with pytest.raises(UnknownLane):
-            where("one", "g.none")
-
-    def test_a_request_that_comes_back_is_found(self, crawl: Crawl, worker: Worker) -> None:
-        crawl.define({"a": LanePolicy()})
-        crawl.add("one", "two")
-        worker.send()
-        crawl.expire()
-        worker.exchange()
-        place = crawl.frontier.locate("g.a", crawl.host, fingerprint("one"))
-        assert (place.state, place.ahead) == ("queued", 0)

@@ -126,12 +126,19 @@ do
   function Page.wanted(S, rules, raw, version)
     local state = byte(raw)
     local after = state == FINISHED and rules.finished or state == FAILED and rules.failed or state == GONE and rules.gone
-    if rules.newer and state == FINISHED and version > struct.unpack('>I4', raw, REST + 6) then return 0 end
+    if rules.newer and state ~= FAILED and version > struct.unpack('>I4', raw, REST + 6) then return 0 end
     if not after then return nil end
     local _, since, _, interval = struct.unpack('>BI6I6I5', raw)
     if since + after <= S.now then return 0 end
     if rules.revisit then return (interval == 0 or after < interval) and since + after or nil end
     return since + after, interval > 0
+  end
+
+  -- Whether a page that is not visited again is older than its record may be: it is new, though no call has removed it yet.
+  function Page.is_outdated(S, rules, raw)
+    if rules.max_age == 0 then return false end
+    local _, since, _, interval = struct.unpack('>BI6I6I5', raw)
+    return interval == 0 and since + rules.max_age <= S.now
   end
 
   -- The first visit of a page that is read, as most are: what its record is put together from, in this order, without a look at it. It begins with

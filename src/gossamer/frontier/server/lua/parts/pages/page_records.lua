@@ -45,31 +45,35 @@ do
         local entry = entries[i]
         if entry ~= '' and keyed_before(S, lane.group, sub(entry, 2)) then letter = 'd' end
       else
-        local raw, value = known[name], nil
+        local raw, value, when, former = known[name], nil, nil, nil
+        if raw and byte(raw) > SCHEDULED then
+          when, former = Page.wanted(S, rules, raw, version)
+          if not when and Page.is_outdated(S, rules, raw) then
+            raw = nil
+            if not waits then back[#back + 1] = name end
+          end
+        end
         if not raw then
           stem = stem or Page.stem(S, state, version, priority, host)
           value = stem .. sub(blob, starts[i] + 9, stop) .. Page.found(S)
         elseif byte(raw) <= SCHEDULED then
           letter = 'd'
+        elseif when == 0 then
+          value = Page.sighted(S, raw, state, version, priority, host, sub(blob, starts[i] + 9, stop))
+          if not waits then back[#back + 1] = name end
         else
-          local when, former = Page.wanted(S, rules, raw, version)
-          if when == 0 then
-            value = Page.sighted(S, raw, state, version, priority, host, sub(blob, starts[i] + 9, stop))
-            if not waits then back[#back + 1] = name end
-          else
-            letter = 'd'
-            if former then
-              local p = Page.read(raw)
-              p.interval = 0
-              known[name] = Page.write(p)
-              call('HSET', book.pages, name, known[name])
-              call('ZREM', book.due, name)
-            end
-            if when then
-              later[#later + 1] = when
-              later[#later + 1] = name
-              soonest = min(soonest, when)
-            end
+          letter = 'd'
+          if former then
+            local p = Page.read(raw)
+            p.interval = 0
+            known[name] = Page.write(p)
+            call('HSET', book.pages, name, known[name])
+            call('ZREM', book.due, name)
+          end
+          if when then
+            later[#later + 1] = when
+            later[#later + 1] = name
+            soonest = min(soonest, when)
           end
         end
         if value then

@@ -5,10 +5,11 @@
 -- ARGV    1: msgpack {salt, group, round (the number to begin), term (of the planner that leads; 0: no planner asks), home, and for
 --            the home partition: trigger, who, again (the round before was not over: seeds are added again while what it found is
 --            still fetched), others (counts of the round before on the other partitions); before all that, on the home partition,
---            `jar`: the cookies that workers share are forgotten, and nothing else happens; on the others, `session`: the version
---            that this has given them}
+--            `jar`: the cookies that workers share are forgotten, and nothing else happens, and `after` (ms: when the round before
+--            began, as the caller knows it; nil: whenever that was); on the others, `session`: the version that this has given them}
 -- Returns msgpack {the round in force, counts of the round before on this partition {pages, items, failed, dead}}; with `jar`
---            {version of the cookies, which workers hear of, or 0: there are none}
+--            {version of the cookies, which workers hear of, or 0: there are none, or -1: the round before is not the one that the
+--            caller knows, so that none begins, the round in force}
 -- Cost    O(memories of the group); emptied memories are unlinked by `purge`
 
 -- What the round before brought is noted: also if it was never ended, and what came after its end.
@@ -25,6 +26,13 @@ local function log_turn(S, h, round, counts)
     Round.note(S, h.group, round, noted)
   end
   Round.note(S, h.group, h.round, {began = S.now, trigger = h.trigger, who = h.who})
+end
+
+-- What the caller knows is lost: the server went back to an older state, and rounds that were lost may have begun again.
+local function is_outdated(S, h, round)
+  if not h.after or h.round <= round then return false end
+  local row = Round.row(S, h.group, round)
+  return h.round ~= round + 1 or not row or row.began ~= h.after
 end
 
 -- A new run of a spider has none either. Workers that had some hear of a version before which there is nothing.
@@ -45,7 +53,10 @@ verb('new_round', {'allow-oom'}, function(S, h)
   local group = Lane.group(S, h.group)
   if not group then return fail('NOGROUP', h.group) end
   local round = Round.present(S, h.group)
-  if h.jar then return pack({h.round > round and empty_jar(S, h.group) or 0}) end
+  if h.jar then
+    if is_outdated(S, h, round) then return pack({-1, round}) end
+    return pack({h.round > round and empty_jar(S, h.group) or 0, round})
+  end
   local counts = h.round > round and Round.turn(S, h.group, h.round) or Round.before(S, h.group)
   if h.round > round then
     call('HSET', S.b .. K.rounds, h.group, h.round)

