@@ -18,6 +18,7 @@ from gossamer.closeable import Closeable
 from gossamer.errors import MemoryLimitReached, PolicyError
 from gossamer.frontier.call import function_call, own, read
 from gossamer.frontier.client import FunctionClient
+from gossamer.frontier.connection.router import RoutedCommand
 from gossamer.frontier.server import keys
 from gossamer.model import Token
 
@@ -27,6 +28,8 @@ BATCH_TASKS = 1000
 BATCH_BYTES = 1_000_000
 FIRST_PAUSE, LAST_PAUSE = 0.1, 1.0
 """Seconds between two looks for room, at first and at last."""
+RESOLVE_SECONDS = 2.0
+"""For how long a call that broke off is made again: whoever pressed Ctrl-C waits for it."""
 SECONDS_MAX = 1e10
 NEW, WAITS, TAKEN, NO_ROOM = "n", "w", "r", "-"
 """What became of a task: pushed; it waits already; a worker has it or had it; no room."""
@@ -104,7 +107,8 @@ class Producer(Closeable):
         self.pushed = Pushed(0, 0, [])
         """What became of all that was pushed so far."""
         self.doubtful = 0
-        """Tasks of a call that broke off: the server may have them or not."""
+        """Tasks of a call that broke off: the server may have them or not. `resolve` asks."""
+        self._unanswered: RoutedCommand | None = None
 
     @classmethod
     def connect(
@@ -165,21 +169,33 @@ class Producer(Closeable):
             "max": self.max_waiting or 0, "n": len(tasks), **({} if kept is None else {"hold": kept}),
         }  # fmt: skip
         named = () if kept is None else [self.key_of(task) for task in tasks]
-        self.doubtful = len(tasks)
+        call = function_call("push_tasks", keys.task_keys(self.key), header, *tasks, *named)
+        self.doubtful, self._unanswered = len(tasks), call
+        return self._send(call, self._function_client)
+
+    def resolve(self) -> None:
+        """Make the call again that broke off, so that `pushed` has what became of its tasks. It takes effect once: tasks that were
+        pushed are not pushed again. A server that does not answer within seconds leaves them doubtful."""
+        if self._unanswered is not None:
+            self._send(self._unanswered, FunctionClient(self._function_client.connection, RESOLVE_SECONDS))
+
+    def _send(self, call: RoutedCommand, function_client: FunctionClient) -> Offer:
         try:
-            [reply] = self._function_client.ask(
-                [function_call("push_tasks", keys.task_keys(self.key), header, *tasks, *named)]
-            )
+            [reply] = function_client.ask([call])
         except MemoryLimitReached:
-            self.doubtful = 0
+            count = self.doubtful
+            self.doubtful, self._unanswered = 0, None
             if self.max_waiting is None:
                 raise
-            return Offer(NO_ROOM * len(tasks), self.state().waiting, 0, True)
-        self.doubtful = 0
+            return Offer(NO_ROOM * count, self.state().waiting, 0, True)
         outcomes, size, _ = read(reply)
         room = None if self.max_waiting is None else max(0, self.max_waiting - size)
         offer = Offer(outcomes, size, room)
-        self.pushed = Pushed(self.pushed.new + offer.new, self.pushed.known + offer.taken - offer.new, [])
+        pushed = Pushed(self.pushed.new + offer.new, self.pushed.known + offer.taken - offer.new, [])
+        # Nothing is called between these three, so Ctrl-C comes before all of them or after.
+        self.pushed = pushed
+        self.doubtful = 0
+        self._unanswered = None
         return offer
 
     def key_of(self, task: bytes) -> str:
@@ -199,7 +215,7 @@ class Producer(Closeable):
 
 
 def short(name: str) -> str:
-    """The key of a unique task as the server knows it: a long one would cost it as much for each task."""
+    """The key of a unique task as the server stores it: a long one is hashed, or it would take as much memory for each task."""
     data = name.encode("utf-8", "surrogateescape")
     return name if len(data) <= 64 else blake2b(data, digest_size=24).hexdigest()
 

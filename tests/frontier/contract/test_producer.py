@@ -55,6 +55,30 @@ class TestRoom:
         assert Producer(frontier, key).push(tasks(9)).new == 1, "without a limit"
         assert producer.state().room == 0
 
+    @pytest.mark.parametrize("answered", [True, False])
+    def test_what_an_interrupted_call_pushed_is_asked_for(
+        self, frontier: ValkeyFrontier, key: str, monkeypatch: pytest.MonkeyPatch, answered: bool
+    ) -> None:
+        """Ctrl-C before the call reached the server, or after: its tasks are pushed once, and counted once."""
+        ask = FunctionClient.ask
+
+        def interrupted(function_client: FunctionClient, calls: Any) -> list[Any]:
+            if answered:
+                ask(function_client, calls)
+            raise KeyboardInterrupt
+
+        producer = Producer(frontier, key, max_waiting=3)
+        producer.offer(tasks(1))
+        with monkeypatch.context() as context:
+            context.setattr(FunctionClient, "ask", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                producer.push(tasks(2, 3, 4, 5))
+        assert (producer.pushed.new, producer.doubtful) == (1, 4)
+        producer.resolve()
+        producer.resolve()
+        assert (producer.pushed.new, producer.doubtful) == (3, 0)
+        assert take(frontier, key) == tasks(1, 2, 3)
+
     @pytest.mark.parametrize("where", ["server", "cluster"])
     def test_many_producers_together_never_pass_it(
         self, frontier: ValkeyFrontier, cluster: Cluster, key: str, where: str

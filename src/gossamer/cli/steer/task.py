@@ -14,7 +14,7 @@ from gossamer.cli.options import argument, flag, option
 from gossamer.cli.steer.feed import feed
 from gossamer.cli.steer.task_input import TaskInput, checked, member, open_tasks
 from gossamer.cli.view.status import drain
-from gossamer.errors import FrontierUnavailable, PushStopped
+from gossamer.errors import FrontierError, FrontierUnavailable, PushStopped
 from gossamer.frontier.client import FunctionClient
 from gossamer.frontier.producer import Kind, Offer, Producer
 from gossamer.status.tasks import task_queues
@@ -133,7 +133,10 @@ def _push_all(source: TaskInput, producer: Producer, show: progress.ProgressDisp
             if left and source.total is None:
                 return None
             say(size, {"tasks": source.pushed})
-    except (FrontierUnavailable, KeyboardInterrupt):
+    except (FrontierUnavailable, KeyboardInterrupt) as error:
+        if isinstance(error, KeyboardInterrupt):
+            with contextlib.suppress(FrontierError, KeyboardInterrupt):
+                producer.resolve()
         known = producer.pushed.new + producer.pushed.known
         more = f"; {producer.doubtful:,} more may have been, too" if producer.doubtful else ""
         output.write_notice(f"{output.counted_were(known, 'task')} pushed{more}")
