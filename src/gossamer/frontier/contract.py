@@ -158,7 +158,7 @@ class Frontier(Protocol):
     def new_round(
         self,
         group: str,
-        number: int,
+        number: int | None,
         *,
         trigger: str = "",
         who: str = "",
@@ -168,7 +168,7 @@ class Frontier(Protocol):
     ) -> int:
         """Begin round `number`, which is one more than the current round: starts are due again, memories of scope
         `round` are empty, counts begin at 0, and the log records when, why and by whom. Return the current round; an
-        older number changes nothing. A planner gives its `term` (see `lead`). With `again`, the log
+        older number changes nothing. With None, only partitions that are in an earlier round than others follow them. A planner gives its `term` (see `lead`). With `again`, the log
         says of a round that is not over that it was seeded again, and not that it was cut short. `after` is when the current round
         began, as the caller knows it: if that is another one, nothing changes."""
 

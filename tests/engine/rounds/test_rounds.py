@@ -15,7 +15,7 @@ from tests.support.site import Site, links
 from gossamer.engine.job import NativeJob
 from gossamer.engine.worker import NativeWorker
 from gossamer.errors import UnknownGroup
-from gossamer.frontier.call import function_call
+from gossamer.frontier.call import function_call, read
 from gossamer.frontier.server import keys
 from gossamer.testing.servers import Server
 
@@ -129,7 +129,8 @@ async def test_a_round_that_began_on_some_partitions_only_is_begun_on_all(
         await until(lambda: _states(crawl) == ["ended"])
         with crawl.frontier() as frontier:
             other = keys.base(crawl_name, 1 - keys.home_of("pages", 2))
-            half = {"salt": "s", "group": "pages", "round": 1, "home": False, "session": 0}
+            [told] = frontier.ask([function_call("round_counts", other, {"group": "pages"})])
+            half = {"salt": "s", "group": "pages", "round": 1, "home": False, "session": 0, "epoch": read(told)[-1]}
             frontier.ask([function_call("new_round", other, half)])
         await until(lambda: _states(crawl) == ["ended", "ended"])
     assert site.paths().count("/list") == 2

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gossamer.errors import PolicyError, UnknownGroup
+from gossamer.frontier.call import function_call, read
+from gossamer.frontier.connection.router import Conversation, RoutedCommand
 from gossamer.frontier.server import keys
 from gossamer.frontier.server.library import function
 from gossamer.frontier.snapshot.export import Export
@@ -17,6 +21,7 @@ from gossamer.frontier.snapshot.restore import Restore
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Ending, EndState, GroupPolicy, LanePolicy, RoundInfo, Settlement, StartState, Token
 from gossamer.testing.contract import Crawl
+from gossamer.testing.contract.earlier_state import another_process, go_back, picture
 from gossamer.testing.fault_proxy import FaultProxy
 from gossamer.testing.servers import Server
 
@@ -421,3 +426,58 @@ def test_rounds_survive_a_restart(opened: Opened) -> None:
         assert crawl.frontier.rounds("g") == before
         assert crawl.frontier.end_round("g", Token.fresh())[0] is EndState.BUSY
         assert crawl.frontier.ended("g", token)
+
+
+class Interrupting:
+    """A client that is stopped before its call of this number: meanwhile `then` happens. A question to several partitions is several calls."""
+
+    def __init__(self, frontier: ValkeyFrontier, number: int, then: Callable[[], None]) -> None:
+        self._ask, self._number, self._then = frontier.calls.ask, number, then
+        self.made = 0
+        frontier.calls.ask = self.ask  # type: ignore[method-assign]
+
+    def ask(self, calls: Sequence[RoutedCommand]) -> Conversation[list[Any]]:
+        answers = []
+        for one in calls:
+            if self.made == self._number:
+                self._then()
+            self.made += 1
+            answers += yield from self._ask([one])
+        return answers
+
+
+@pytest.mark.parametrize("asked", ["the next round", "no other round", "the start"])
+def test_a_call_that_goes_on_when_the_server_went_back_begins_no_round_after_those_it_lost(
+    valkey_server: Server, opened: Opened, asked: str
+) -> None:
+    """At whichever moment of the call: each of its partitions is in the round that it went back to, and the next one comes after that."""
+    crawl = opened(valkey_server.url, GOSSAMER_PARTITIONS=2)
+    frontier = crawl.frontier
+    crawl.define(policy=OWED)
+    run_round(crawl, "a")
+    earlier = [picture(crawl, p) for p in range(2)]
+    for number in (1, 2):
+        frontier.new_round("g", number)
+    later, began = [picture(crawl, p) for p in range(2)], newest(crawl).began
+
+    def states(states: list[dict[str, bytes]]) -> None:
+        for p in range(2):
+            go_back(crawl, states[p], p)
+            another_process(crawl, p)
+
+    bases = [keys.base(frontier.crawl, p) for p in range(2)]
+    for moment in count():
+        states(later)
+        client = opened(valkey_server.url, GOSSAMER_PARTITIONS=2).frontier
+        assert isinstance(client, ValkeyFrontier)
+        interrupting = Interrupting(client, moment, lambda: states(earlier))
+        if asked == "the start":
+            client.start("g", Token.fresh())
+        else:
+            client.new_round("g", 3 if asked == "the next round" else None, after=began)
+        if interrupting.made <= moment:
+            break
+        heard = client.ask([function_call("round_counts", base, {"group": "g"}) for base in bases])
+        assert [read(reply)[0] for reply in heard] == [0, 0], f"it went back before call {moment + 1}"
+        assert [info.round for info in frontier.rounds("g")] == [0]
+    assert moment >= 3

@@ -195,7 +195,7 @@ class SiteRounds:
         self._heard(site, row)
         if site.name in self._back:
             if row.round:
-                await self._calls.ask(Frontier.new_round, site.name, row.round)
+                await self._calls.ask(Frontier.new_round, site.name, None)
             self._back.discard(site.name)
         if row.start in ("owed", "leased"):
             state, number = await self._calls.ask(Frontier.start, site.name, self._calls.token)
@@ -215,7 +215,7 @@ class SiteRounds:
                 self._is_over(site, number)
                 if number < row.round:
                     # Whoever began the next round came to its end before all partitions knew of it.
-                    await self._calls.ask(Frontier.new_round, site.name, row.round)
+                    await self._calls.ask(Frontier.new_round, site.name, None)
                     self.look()
             elif end is EndState.BUSY:
                 self._awaits[site.name] = f"the end of round {number} of {site.name}"

@@ -122,7 +122,7 @@ class CrawlVerbs:
     def new_round(
         self,
         group: str,
-        number: int,
+        number: int | None,
         *,
         trigger: str = "",
         who: str = "",

@@ -128,7 +128,7 @@ class PartitionSync:
             yield from self._define(p, group, held.get(p), source, p == home)
         number = max(one.round for one in held.values())
         if any(p not in held or held[p].round < number for p in range(self._partitions)):
-            yield from self._rounds.new_round(group, number)
+            yield from self._rounds.new_round(group, None)
         return {*(here.lanes if here else ()), *source.lanes}
 
     def _define(

@@ -45,7 +45,7 @@ class RoundVerbs:
     def new_round(
         self,
         group: str,
-        number: int,
+        number: int | None,
         *,
         trigger: str = "",
         who: str = "",
@@ -53,20 +53,41 @@ class RoundVerbs:
         again: bool = False,
         after: float | None = None,
     ) -> Verb[int]:
-        home, others = self.home(group), NONE
         known = {} if after is None else {"after": round(after * 1000)}
-        header = {"salt": secrets.token_hex(8), "group": group, "round": number, "term": term}
         told = {"trigger": _words("trigger", trigger), "who": _words("who", who), "again": again}
+        present = None
+        while present is None:
+            present = yield from self._begun(group, number, term, known, told)
+        return present
+
+    def _begun(
+        self, group: str, number: int | None, term: int, known: Mapping[str, Any], told: Mapping[str, Any]
+    ) -> Verb[int | None]:
+        """The current round; None: a partition went back to an older state meanwhile, perhaps to before the rounds that the others
+        were told of."""
+        home, others = self.home(group), NONE
+        replies = yield self._counting(group)
+        looks = [(present, epoch) for present, *_, epoch in map(read, replies)]
+        wanted = max(present for present, _ in looks) if number is None else number
+        header = {"salt": secrets.token_hex(8), "group": group, "round": wanted, "term": term}
+
+        def turn(p: int, more: Mapping[str, Any]) -> list[RoutedCommand]:
+            return [function_call("new_round", self.bases[p], {**header, "epoch": looks[p][1], **more})]
+
         # Cookies first: whoever gets a page of the new round hears that those of the last one are no more.
-        [reply] = yield [function_call("new_round", self.bases[home], {**header, **known, "jar": True})]
-        session, present = cast("tuple[int, int]", read(reply))
+        [reply] = yield turn(home, {**known, "jar": True})
+        if (answer := cast("tuple[int, int] | None", read(reply))) is None:
+            return None
+        session, present = answer
         if session < 0:
             return present
         # The home partition last: only when every memory has turned may the start run again.
         for p in [*(p for p in range(self.partitions) if p != home), home]:
             more = {"home": True, "others": others, **told} if p == home else {"home": False, "session": session}
-            [reply] = yield [function_call("new_round", self.bases[p], {**header, **more})]
-            present, counts = read(reply)
+            [reply] = yield turn(p, more)
+            if (turned := cast("tuple[int, list[int]] | None", read(reply))) is None:
+                return None
+            present, counts = turned
             others = _sum(others, counts)
         yield from self.control.purge()
         return present
@@ -95,7 +116,7 @@ class RoundVerbs:
     def _counted(self, group: str, replies: list[Any]) -> tuple[int, Counted]:
         parts = [read(reply) for reply in replies]
         counted = NONE
-        for _, *counts in parts:
+        for _, *counts, _ in parts:
             counted = _sum(counted, counts)
         return parts[self.home(group)][0], counted
 

@@ -120,6 +120,22 @@ class ControlVerbs:
 
     def start(self, group: str, token: Token) -> Verb[tuple[StartState, int]]:
         state, number = yield from self._start(group, token, "take")
+        others = [base for p, base in enumerate(self.bases) if p != keys.home_of(group, self.partitions)]
+        turned = not others
+        while state == "granted" and number and not turned:
+            # A partition that lost its last moments may not know of the round: it would take all of it for known.
+            replies = yield [function_call("round_counts", base, {"group": group}) for base in others]
+            epochs = [read(reply)[-1] for reply in replies]
+            # Once more: if all of them went back meanwhile, it is of another round.
+            state, number = yield from self._start(group, token, "take")
+            if state != "granted":
+                break
+            turn = {"salt": secrets.token_hex(8), "group": group, "round": number, "home": False, "session": 0}
+            replies = yield [
+                function_call("new_round", base, {**turn, "epoch": epoch})
+                for base, epoch in zip(others, epochs, strict=True)
+            ]
+            turned = all(read(reply) is not None for reply in replies)
         return StartState(state) if state in ("granted", "busy") else StartState.DONE, number
 
     def renew_start(self, group: str, token: Token) -> Verb[bool]:
@@ -136,11 +152,6 @@ class ControlVerbs:
         home = keys.home_of(group, self.partitions)
         [reply] = yield [function_call("start", self.bases[home], header)]
         state, number, _ = read(reply)
-        if state == "granted" and action == "take" and number:
-            # A partition that lost its last moments may not know of the round: it would take all of it for known.
-            turn = {"salt": secrets.token_hex(8), "group": group, "round": number, "home": False, "session": 0}
-            if others := [function_call("new_round", base, turn) for p, base in enumerate(self.bases) if p != home]:
-                yield others
         return state, number
 
     def gone(self, incarnation: str, silent: float, groups: Sequence[str]) -> Verb[int]:

@@ -2,14 +2,14 @@
 -- empty, and counting starts again. Called twice for the same round, it answers as the first time.
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {salt, group, round (the number to begin), term (of the planner that leads; 0: no planner asks), home, and for
---            the home partition: trigger, who, again (the round before was not over: seeds are added again while what it found is
+-- ARGV    1: msgpack {salt, group, round (the number to begin), term (of the planner that leads; 0: no planner asks), epoch (of this
+--            partition, as the caller knows it), home, and for the home partition: trigger, who, again (the round before was not over: seeds are added again while what it found is
 --            still fetched), others (counts of the round before on the other partitions); before all that, on the home partition,
 --            `jar`: the cookies that workers share are forgotten, and nothing else happens, and `after` (ms: when the round before
 --            began, as the caller knows it; nil: whenever that was); on the others, `session`: the version that this has given them}
 -- Returns msgpack {the round in force, counts of the round before on this partition {pages, items, failed, dead}}; with `jar`
 --            {version of the cookies, which workers hear of, or 0: there are none, or -1: the round before is not the one that the
---            caller knows, so that none begins, the round in force}
+--            caller knows, so that none begins, the round in force}; nil if the partition is in another epoch, and nothing happens
 -- Cost    O(memories of the group); emptied memories are unlinked by `purge`
 
 -- What the round before brought is noted: also if it was never ended, and what came after its end.
@@ -52,6 +52,11 @@ verb('new_round', {'allow-oom'}, function(S, h)
   if refused then return refused end
   local group = Lane.group(S, h.group)
   if not group then return fail('NOGROUP', h.group) end
+  if h.epoch ~= S.m.epoch then
+    -- It may have lost the rounds that the caller knows of. From now on this epoch is known.
+    finish(S)
+    return pack(nil)
+  end
   local round = Round.present(S, h.group)
   if h.jar then
     if is_outdated(S, h, round) then return pack({-1, round}) end

@@ -2,11 +2,12 @@
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {group}
--- Returns msgpack {round, pages, items, failed, dead}
+-- Returns msgpack {round, pages, items, failed, dead, epoch}
 -- Cost    O(lanes of the group)
 
 verb('round_counts', {'no-writes'}, function(S, h)
   local group = h.group
   if not Lane.group(S, group) then return fail('NOGROUP', group) end
-  return pack({Round.present(S, group), unpack(Round.counts(S, group))})
+  local pages, items, failed, dead = unpack(Round.counts(S, group))
+  return pack({Round.present(S, group), pages, items, failed, dead, S.m.epoch})
 end)
