@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gossamer.errors import PolicyError
-from gossamer.frontier.client import FunctionClient
+from gossamer.frontier.client import FunctionCalls, FunctionClient
 from gossamer.frontier.producer import Producer
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupPolicy, LanePolicy, Token
@@ -16,7 +16,7 @@ from gossamer.settings import load
 from gossamer.status.tasks import task_queues
 from gossamer.testing import clock
 from gossamer.testing.fault_proxy import FaultProxy
-from gossamer.testing.servers import Cluster
+from gossamer.testing.servers import Cluster, Server
 
 KINDS = pytest.mark.parametrize("kind", ["list", "set", "zset"])
 
@@ -78,6 +78,22 @@ class TestRoom:
         producer.resolve()
         assert (producer.pushed.new, producer.doubtful) == (3, 0)
         assert take(frontier, key) == tasks(1, 2, 3)
+
+    def test_a_call_that_filled_the_server_is_not_made_twice(self, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Its answer was lost, and when it was made again there was no memory left: its tasks counted as not pushed, and were pushed twice."""
+        asked = FunctionCalls.ask
+
+        def unanswered(calls: FunctionCalls, made: Any) -> Any:
+            yield from asked(calls, made)
+            server.call("CONFIG", "SET", "maxmemory", "1mb")
+            monkeypatch.undo()
+            return (yield from asked(calls, made))
+
+        with Server().start() as server, Producer.connect(key, server.url, max_waiting=5) as producer:
+            monkeypatch.setattr(FunctionCalls, "ask", unanswered)
+            assert producer.offer(tasks(1, 2)).outcomes == "nn"
+            offer = producer.offer(tasks(3))
+            assert (offer.outcomes, offer.memory, offer.waiting) == ("-", True, 2)
 
     @pytest.mark.parametrize("where", ["server", "cluster"])
     def test_many_producers_together_never_pass_it(
@@ -190,12 +206,36 @@ def test_the_pace_tells_in_what_time_tasks_are_done(frontier: ValkeyFrontier, ke
         take(frontier, key, 10)
     # 40 in the 30 s since the first were taken.
     assert drain() == pytest.approx(45, rel=0.1)
-    clock.advance(frontier, 1000, tasks=(key,))
-    assert drain() == pytest.approx(60 * 1030 / 40, rel=0.1), "it slows down while nothing is done"
-    take(frontier, key, 60)
+    clock.advance(frontier, 500, tasks=(key,))
+    assert drain() == pytest.approx(60 * 530 / 40, rel=0.1), "it slows down while nothing is done"
+    clock.advance(frontier, 86_400, tasks=(key,))
+    assert drain() is None, "nobody has taken any for a day"
+    take(frontier, key, 0)
+    assert drain() is None
+    take(frontier, key, 10)
+    clock.advance(frontier, 10, tasks=(key,))
+    assert drain() == pytest.approx(50, rel=0.2), "nor does that day count"
+    take(frontier, key, 50)
     assert drain() == 0
     producer.push(tasks(*range(20)))
     clock.advance(frontier, 10_000, tasks=(key,))
     take(frontier, key, 10)
     clock.advance(frontier, 10, tasks=(key,))
     assert drain() == pytest.approx(10, rel=0.2), "the pause before does not count"
+
+
+def test_a_slow_pace_is_one(frontier: ValkeyFrontier, key: str) -> None:
+    """A worker whose queue is full has the same tasks for long: it takes some, and then those take long, too."""
+    frontier.define("news", {"a": LanePolicy()}, GroupPolicy(tasks=(key,)))
+    Producer(frontier, key).push(tasks(*range(40)))
+    token = Token.fresh()
+    for _ in range(3):
+        held = frontier.lease_tasks(token, key, 10)
+        clock.advance(frontier, 2000, tasks=(key,))
+        frontier.settle_tasks(token, key, done=held)
+        token = token.next()
+    frontier.lease_tasks(token, key, 10)
+    clock.advance(frontier, 1999, tasks=(key,))
+    [queue] = task_queues(frontier, frontier.counts())
+    assert queue.drain_seconds is not None
+    assert 1000 < queue.drain_seconds < 8000

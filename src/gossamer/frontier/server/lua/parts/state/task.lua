@@ -30,8 +30,17 @@ end
 local Pace = {}
 local PACE_WINDOW = 300000 -- ms, at least
 
+-- Whether none was settled for so long that the windows, which began at `w0` and `w1`, tell of no present pace.
+local function pace_over(w0, w1, now)
+  return now - w1 > 2 * max(PACE_WINDOW, w1 - w0)
+end
+
+-- A worker takes tasks.
 function Pace.begin(book, now)
-  if call('HEXISTS', book, 'w1') == 0 then call('HSET', book, 'w0', now, 'n0', 0, 'w1', now, 'n1', 0) end
+  local v = call('HMGET', book, 'w0', 'w1')
+  if not v[2] or pace_over(tonumber(v[1]), tonumber(v[2]), now) then
+    call('HSET', book, 'w0', now, 'n0', 0, 'w1', now, 'n1', 0)
+  end
 end
 
 -- `left`: tasks that wait or are leased. Without any, the next ones begin a new window.
@@ -40,9 +49,10 @@ function Pace.settled(book, now, n, left)
     call('HDEL', book, 'w0', 'n0', 'w1', 'n1')
     return
   end
-  Pace.begin(book, now)
   local v = call('HMGET', book, 'w1', 'n1')
-  if now - tonumber(v[1]) > PACE_WINDOW then
+  if not v[1] then
+    call('HSET', book, 'w0', now, 'n0', 0, 'w1', now, 'n1', n)
+  elseif now - tonumber(v[1]) > PACE_WINDOW then
     call('HSET', book, 'w0', v[1], 'n0', v[2] + n, 'w1', now, 'n1', 0)
   else
     call('HSET', book, 'n1', v[2] + n)
@@ -51,9 +61,11 @@ end
 
 -- How many were settled, and in how many ms.
 function Pace.of(book, now)
-  local v = call('HMGET', book, 'w0', 'n0', 'n1')
-  if not v[1] then return 0, 0 end
-  return v[2] + v[3], (now or task_now(book)) - tonumber(v[1])
+  local v = call('HMGET', book, 'w0', 'n0', 'w1', 'n1')
+  local w0, w1 = tonumber(v[1]), tonumber(v[3])
+  now = now or task_now(book)
+  if not w0 or pace_over(w0, w1, now) then return 0, 0 end
+  return v[2] + v[4], now - w0
 end
 
 -- Tasks that are pushed once. Each has a key, and is known by it while it waits, and then while it is leased; if its producer asks for

@@ -48,9 +48,9 @@ register('lease_tasks', {'allow-oom'}, function(keys, args)
         call('HSET', book, id, pack({data, h.i, h.n, 1, h.n, 0, 0}))
         ids[#ids + 1] = id
       end
-      if #fresh_tasks > 0 then Pace.begin(book, now) end
       Unique.taken(book, fresh_tasks)
     end
+    if #ids > 0 then Pace.begin(book, now) end
     for _, id in ipairs(ids) do call('ZADD', deadlines, now + h.lease, id) end
     call('SET', answers .. ':' .. h.i, pack({h.s, ids, h.n}), 'PX', ANSWER_TTL)
   end

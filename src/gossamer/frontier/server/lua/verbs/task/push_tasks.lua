@@ -7,7 +7,7 @@
 -- Returns msgpack {a letter each: n pushed, w waits already, r a worker has or had it, - no room; waiting, leased}
 -- Cost    O(n log tasks); idempotent by (incarnation, sequence)
 
-register('push_tasks', {}, function(keys, args)
+register('push_tasks', {'allow-oom'}, function(keys, args)
   local source, book, deadlines, answers = keys[1], keys[2], keys[3], keys[4]
   local h = unpack_msg(args[1])
   local kept = call('GET', answers .. ':' .. h.i)
@@ -16,6 +16,8 @@ register('push_tasks', {}, function(keys, args)
     return fail('TOKEN', 'call ' .. h.s .. ' of ' .. h.i .. ' comes after call ' .. kept[1])
   end
   if kept and kept[1] == h.s then return kept[2] end
+  local full = no_memory()
+  if full then return full end
   local kind = task_kind(source)
   if kind ~= 'none' and kind ~= h.kind then
     return fail('TASKTYPE', 'key ' .. source .. ' is a ' .. kind .. ', not a ' .. h.kind)
