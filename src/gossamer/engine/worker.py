@@ -44,7 +44,7 @@ from gossamer.frontier.connection.url import server_of
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Selection
 from gossamer.model.plural import counted_were
-from gossamer.model.reply import CLOSED, groups_text
+from gossamer.model.reply import CLOSED, OUTAGES, groups_text, selection_info
 from gossamer.settings import Settings
 from gossamer.shutdown import CALLS_SHARE, PAGES_SHARE, handle_signals
 from gossamer.sites.downloader import Downloader
@@ -428,9 +428,14 @@ class NativeWorker:
             )
 
     def _info(self) -> dict[str, str]:
+        layer, outages = self._job.layer, self._record_sink.outages()
+        lanes = tuple(lane for site in self._site_set for lane in site.lanes_of(layer)) if layer else ()
+        waits = {OUTAGES: groups_text(f"{name} {' '.join(why.split())}" for name, why in outages.items())}
         return worker_info(
             group=next(iter(self._site_set.sites)) if len(self._site_set) == 1 else "",
             groups=groups_text(self._site_set.sites),
             engine=self._site_set.engines,
             sites=str(len(self._site_set)),
+            **selection_info(Selection(lanes=lanes, stage=self._job.stage)),
+            **(waits if outages else {}),
         )

@@ -271,8 +271,8 @@ class Frontier(Protocol):
         have stored are trimmed. Return how many still wait. Position "" only registers the consumer, "gone" removes it."""
 
     def counts(self, group: str = "", *, brief: bool = False) -> Counts:
-        """Lanes and groups in numbers. Costs O(lanes), however much is queued. `brief` leaves out the counters of groups and the policies of
-        lanes, which cost most."""
+        """Lanes and groups in numbers. Costs O(lanes), however much is queued. `brief` leaves out the counters of groups and the
+        policies of lanes but for their stage, which cost most."""
 
     def hosts(self, names: Sequence[str]) -> list[HostInfo]:
         """The state of hosts."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from gossamer.model.request import Lease
+from gossamer.model.request import Lease, Selection
 
 
 class AddOutcome(enum.Enum):
@@ -182,6 +182,8 @@ class DeadLetter(NamedTuple):
 
 CLOSED = "closed"
 """What a worker tells of itself when it has ended in good order."""
+STAGE, LANES, OUTAGES = "stage", "lanes", "outages"
+"""What it tells where it serves a part of its groups, and where it cannot serve some."""
 
 
 class WorkerInfo(NamedTuple):
@@ -209,6 +211,22 @@ class WorkerInfo(NamedTuple):
         """The groups that it serves, as far as it has told."""
         return groups_from(self.info)
 
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """The lanes that it takes of these, if not all."""
+        return _names(self.info.get(LANES, ""))
+
+    @property
+    def stage(self) -> str | None:
+        """The stage that it takes of these; None: all."""
+        return self.info.get(STAGE)
+
+    @property
+    def outages(self) -> dict[str, str]:
+        """The groups of which it takes nothing, since it cannot store what their pages bring, and why."""
+        told = (line.partition(" ") for line in _names(self.info.get(OUTAGES, "")))
+        return {group: why for group, _, why in told}
+
 
 MANY_GROUPS = 1000
 _PACKED = "deflated:"
@@ -224,15 +242,22 @@ def groups_text(names: Iterable[str]) -> str:
 
 def groups_from(info: Mapping[str, str]) -> tuple[str, ...]:
     """Read what `groups_text` wrote; a worker of one group may just name it."""
-    text = info.get("groups", "")
+    return _names(info.get("groups", "")) or _names(info.get("group", ""))
+
+
+def _names(text: str) -> tuple[str, ...]:
     if text.startswith(_PACKED):
         try:
             text = zlib.decompress(base64.b64decode(text.removeprefix(_PACKED))).decode()
         except (ValueError, zlib.error):
             text = ""
-    if text:
-        return tuple(text.split("\n"))
-    return (info["group"],) if info.get("group") else ()
+    return tuple(text.split("\n")) if text else ()
+
+
+def selection_info(selection: Selection) -> dict[str, str]:
+    """What a worker tells where it serves a part of its groups."""
+    stage = {} if selection.stage is None else {STAGE: selection.stage}
+    return {**stage, LANES: groups_text(selection.lanes)} if selection.lanes else stage
 
 
 class EndState(enum.Enum):

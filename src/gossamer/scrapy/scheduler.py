@@ -37,7 +37,7 @@ from gossamer.frontier.connection.url import server_of
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome, Token
 from gossamer.model.counter_names import LATENCY, SECONDS, TASKS, TASKS_BAD
-from gossamer.model.reply import GARBAGE, OVERDUE
+from gossamer.model.reply import GARBAGE, OVERDUE, selection_info
 from gossamer.scrapy.config import WorkerConfig
 from gossamer.scrapy.download import cookies, robots, slots
 from gossamer.scrapy.feeds import settings as feed_settings
@@ -255,6 +255,7 @@ class FleetScheduler(BaseScheduler):
             spider=self.join.spider_class,
             stats=json.dumps(numbers(self.stats)) if self.stats is not None else "{}",
             **{MODE: "forever" if self.join.forever else "drained", ITEMS_GO: item_destination(self.join)},
+            **selection_info(self.join.selection),
         )
 
     def _begin_intake(self, key: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gossamer.errors import UnknownGroup
@@ -12,6 +13,7 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupCounts, LaneCounts, WorkerInfo
 from gossamer.model.reply import Counts, HostInfo, SeenInfo
 from gossamer.settings import Settings
+from gossamer.status.pools import ServedLanes
 from gossamer.status.tasks import TaskCounts, task_counts, task_queues
 
 SILENT_SECONDS = 30.0
@@ -33,7 +35,8 @@ CALL_SECONDS = 5.0
 class Overview(NamedTuple):
     """A crawl at a glance. `paused` is why nothing is leased anywhere, "" if leasing is open. `workers` are those that called
     last, `workers_count` how many are listed in all. `memory` says that a server is near its limit, "" if none is. `tasks` only has
-    groups that producers feed; `blocked` the hosts that are blocked longest, `blocked_count` how many are (see `blocked_hosts`)."""
+    groups that producers feed; `blocked` the hosts that are blocked longest, `blocked_count` how many are (see `blocked_hosts`).
+    `unserved_groups` and `unserved_lanes` (in which pages wait) are those that no living worker takes pages of, and why."""
 
     crawl: str
     partitions: int
@@ -50,6 +53,8 @@ class Overview(NamedTuple):
     workers_count: int = 0
     lease_seconds: float = 60.0
     memory: str = ""
+    unserved_groups: Mapping[str, str] = MappingProxyType({})
+    unserved_lanes: Mapping[str, str] = MappingProxyType({})
 
     @property
     def present(self) -> list[WorkerInfo]:
@@ -95,6 +100,7 @@ def overview(frontier: ValkeyFrontier, group: str = "", hosts: int = HOSTS_SHOWN
     memories = [each for each in frontier.seen_counts() if not group or each.name.startswith(prefix)]
     blocked = blocked_hosts(frontier)
     servers, workers = frontier.connection.server_infos(), frontier.workers(WORKERS_READ)
+    served = ServedLanes(worker for worker in workers if is_alive(worker, counts.now))
     return Overview(
         frontier.crawl,
         frontier.partitions,
@@ -111,6 +117,8 @@ def overview(frontier: ValkeyFrontier, group: str = "", hosts: int = HOSTS_SHOWN
         frontier.workers_count() if len(workers) >= WORKERS_READ else len(workers),
         inspection.lease_seconds(frontier),
         memory_trouble(servers),
+        {row.group: why for row in counts.groups if (why := served.obstacle(row.group))},
+        served.unserved_lanes(counts),
     )
 
 
@@ -166,6 +174,7 @@ def as_json(view: Overview) -> dict[str, Any]:
         "blocked_count": view.blocked_count,
         "workers_count": view.workers_count,
         "memory": view.memory,
+        "unserved_lanes": dict(view.unserved_lanes),
     }
 
 

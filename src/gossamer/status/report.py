@@ -139,8 +139,9 @@ def stuck(frontier: ValkeyFrontier, groups: Sequence[str]) -> Iterator[Stuck]:
     workers that fell silent, hosts that are blocked or paused."""
     view = overview(frontier, hosts=MOST_HOSTS)
     left = sum(row.open for row in view.groups if row.group in groups)
-    if view.paused and left:
-        yield Stuck("", f"{left:,} open", f"the crawl is paused: {view.paused}")
+    tasks = sum(row.waiting + row.leased for row in view.tasks if row.group in groups)
+    if view.paused and (left or tasks):
+        yield Stuck("", _left(left, tasks), f"the crawl is paused: {view.paused}")
     for row in view.groups:
         if row.group in groups:
             yield from _unserved(view, row)
@@ -156,17 +157,20 @@ def stuck(frontier: ValkeyFrontier, groups: Sequence[str]) -> Iterator[Stuck]:
 
 def _unserved(view: Overview, row: GroupCounts) -> Iterator[Stuck]:
     """What of a group is left, and is given to nobody."""
-    tasks = sum(each.waiting for each in view.tasks if each.group == row.group)
-    left = [f"{row.open:,} open"] if row.open else []
-    left += [counted(tasks, "task")] if tasks else []
-    served = any(_serves(worker.groups, row.group) for worker in view.workers if view.alive(worker))
-    if left and (row.paused or not served):
-        yield Stuck(row.group, ", ".join(left), f"paused: {row.paused}" if row.paused else "no worker serves it")
+    tasks = sum(each.waiting + each.leased for each in view.tasks if each.group == row.group)
+    why = f"paused: {row.paused}" if row.paused else view.unserved_groups.get(row.group)
+    if why and (row.open or tasks):
+        yield Stuck(row.group, _left(row.open, tasks), why)
         return
     for lane in view.lanes:
         group, _, layer = lane.lane.rpartition(".")
-        if group == row.group and lane.paused and lane.waiting:
-            yield Stuck(group, f"{counted(lane.waiting, 'page')} of {layer}", f"paused: {lane.paused}")
+        why = f"paused: {lane.paused}" if lane.paused else view.unserved_lanes.get(lane.lane)
+        if group == row.group and why and lane.waiting:
+            yield Stuck(group, f"{counted(lane.waiting, 'page')} of {layer}", why)
+
+
+def _left(open_: int, tasks: int) -> str:
+    return ", ".join([f"{open_:,} open"] * bool(open_) + [counted(tasks, "task")] * bool(tasks))
 
 
 def _paused_hosts(frontier: ValkeyFrontier) -> Iterator[HostInfo]:
@@ -196,7 +200,3 @@ def _retried(frontier: ValkeyFrontier, groups: Sequence[str]) -> Iterator[Stuck]
         group, _, layer = lane.rpartition(".")
         until = f"in {max(left):.0f} s" if len(left) == 1 else f"in {min(left):.0f} to {max(left):.0f} s"
         yield Stuck(group, f"{more}{counted(len(left), 'page')} of {layer}", f"failed, and tried again {until}")
-
-
-def _serves(served: Sequence[str], group: str) -> bool:
-    return not served or group in served

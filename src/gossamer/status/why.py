@@ -24,6 +24,7 @@ from gossamer.model.plural import counted
 from gossamer.model.reply import Counts
 from gossamer.status.dead import dead_id
 from gossamer.status.overview import WORKERS_READ, is_alive
+from gossamer.status.pools import UNSERVED, ServedLanes, stage_of
 
 NEWEST = -1.0
 DECISIONS = {
@@ -77,9 +78,11 @@ def _obstacles(
     if here.paused:
         yield f"the layer is paused: {here.paused}"
     yield from _host(frontier, host, counts.now)
-    workers = frontier.workers(WORKERS_READ)
-    if not any(is_alive(worker, counts.now) and (not worker.groups or site in worker.groups) for worker in workers):
-        yield "no worker serves the site now"
+    served = ServedLanes(worker for worker in frontier.workers(WORKERS_READ) if is_alive(worker, counts.now))
+    if why := served.obstacle(site):
+        yield "no worker serves the site now" if why == UNSERVED else why
+    elif why := served.lane_obstacle(here.lane, stage_of(counts, here.lane)):
+        yield f"{why} now"
 
 
 def _left_out(group: GroupCounts) -> int:

@@ -51,6 +51,8 @@ class TestPools:
             frontier.add([pack(PageRequest(f"{site.url}/list/9", fingerprint=10), "forum.list")])
             await asyncio.to_thread(site.reached, "/list/9")
             assert "/post/9" not in site.paths()
+            stuck = [["forum", "1 page of post", "no worker serves the stage details"]]
+            assert command("report", "stuck", code=1).rows == stuck
         finally:
             general.stop()
             details.stop()

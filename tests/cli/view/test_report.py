@@ -6,6 +6,7 @@ import csv
 import re
 import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -13,7 +14,18 @@ from tests.support.command import Command
 
 from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import CounterChange, Ending, GroupPolicy, LanePolicy, RecordPolicy, Request, Settlement, Token
+from gossamer.model import (
+    CounterChange,
+    Ending,
+    GroupPolicy,
+    LanePolicy,
+    RecordPolicy,
+    Request,
+    Selection,
+    Settlement,
+    Token,
+)
+from gossamer.model.reply import selection_info
 from gossamer.planner.loop import Planner
 from gossamer.testing.clock import advance
 
@@ -139,8 +151,52 @@ def test_tasks_that_nobody_takes_are_stuck(frontier: ValkeyFrontier, command: Co
     frontier.define("shop", {"list": LanePolicy()}, GroupPolicy(tasks=("shop:tasks",)))
     command("task", "push", "shop:tasks", "https://shop.example/1", "https://shop.example/2")
     assert command("report", "stuck", code=1).rows == [["shop", "2 tasks", "no worker serves it"]]
+    frontier.lease_tasks(Token.fresh(), "shop:tasks", 2)
+    assert command("report", "stuck", code=1).rows == [["shop", "2 tasks", "no worker serves it"]], "its worker died"
     frontier.pause(group="shop", reason="sale")
     assert command("report", "stuck", code=1).rows == [["shop", "2 tasks", "paused: sale"]]
+    frontier.resume(group="shop")
+    frontier.exchange(Token.fresh(), want=0, info={"group": "shop"})
+    assert command("report", "stuck").out == "nothing is stuck\n"
+    frontier.pause(reason="maintenance")
+    assert command("report", "stuck", code=1).rows == [["", "2 tasks", "the crawl is paused: maintenance"]]
+
+
+def test_layers_whose_pool_has_no_worker_are_stuck(frontier: ValkeyFrontier, command: Command) -> None:
+    """The workers of the lists served the site, so nothing was stuck, and all the details waited."""
+    frontier.define("shop", {"list": LanePolicy(), "lamp": LanePolicy(stage="details"), "note": LanePolicy()})
+    frontier.add([Request(n, "h", f"shop.{lane}", b"x") for n, lane in enumerate(("list", "lamp", "lamp", "note"), 1)])
+
+    def worker(**selection: Any) -> None:
+        info = {"name": "one", "groups": "shop", **selection_info(Selection(**selection))}
+        frontier.exchange(token, want=0, info=info)
+
+    token = Token.fresh()
+    worker(stage="")
+    told = [["shop", "2 pages of lamp", "no worker serves the stage details"]]
+    assert command("report", "stuck", code=1).rows == told
+    assert "shop.lamp: no worker serves the stage details, and pages wait there\n" in command("status").out
+    token = token.next()
+    worker(stage="details", lanes=("shop.lamp",))
+    unserved = "no worker serves this layer"
+    assert command("report", "stuck", code=1).rows == [["shop", f"1 page of {x}", unserved] for x in ("list", "note")]
+    assert "shop, stage details" in command("status").out
+    token = token.next()
+    worker()
+    assert command("report", "stuck").out == "nothing is stuck\n"
+
+
+def test_a_worker_that_can_serve_no_site_serves_none(frontier: ValkeyFrontier, command: Command) -> None:
+    """One that waits for its first site, or for the database of its sites, looked as if it served all."""
+    frontier.define("shop", {"list": LanePolicy()})
+    frontier.add([Request(1, "h", "shop.list", b"x")])
+    token = Token.fresh()
+    frontier.exchange(token, want=0, info={"name": "one", "groups": "", "group": ""})
+    assert command("report", "stuck", code=1).rows == [["shop", "1 open", "no worker serves it"]]
+    token = token.next()
+    frontier.exchange(token, want=0, info={"groups": "shop", "outages": "shop the disk is full"})
+    told = "its workers wait for their database: the disk is full"
+    assert command("report", "stuck", code=1).rows == [["shop", "1 open", told]]
 
 
 def test_a_round_that_cannot_begin_is_stuck(frontier: ValkeyFrontier, command: Command) -> None:

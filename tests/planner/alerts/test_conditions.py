@@ -14,7 +14,7 @@ from gossamer.planner.alerts.rules import KINDS
 from gossamer.status.tasks import TaskCounts
 
 HOUR = 3600.0
-NOTHING = CrawlReading(0, {}, {}, {}, {}, {}, (), (), (), ())
+NOTHING = CrawlReading(0, {}, {}, {}, {}, {}, (), (), ())
 
 
 def found(kind: str, reading: CrawlReading, history: CountHistory | None = None, **rule: Any) -> dict[str, bool | None]:
@@ -91,8 +91,9 @@ def test_tasks_rounds_pauses_and_workers() -> None:
     assert found("held_round", held) == {"a": True}
     ended = {"a": EndedRound(3, 1, 1), "b": EndedRound(3, 9, 8), "c": EndedRound(0, 0, 0), "d": None}
     assert found("failed_round", NOTHING._replace(last_rounds=ended)) == {"a": True, "d": None}
-    some = NOTHING._replace(open={"a": 3, "b": 3, "c": 0}, served={"b"})
-    assert found("no_workers", some) == {"a": True}
+    assert found("no_workers", NOTHING._replace(unserved={"a": "3 requests open, and no worker serves it"})) == {
+        "a": True
+    }
     lost = [WorkerInfo("i", {"name": "w1"}, 10.0, 4, False), WorkerInfo("j", {"name": "w2"}, 60.0, 0, False)]
     assert found("worker_lost", NOTHING._replace(now=100.0, lost=lost)) == {"w1": True}
     host = HostInfo("h:80", 0, 0, 200.0, "429", "", 0, 1, 0, False, 100.0, {})

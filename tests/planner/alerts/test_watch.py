@@ -295,6 +295,37 @@ def test_a_site_that_was_removed_is_no_trouble_and_rules_are_read_after_the_serv
         assert here.firing() == [("late_round", "b"), ("paused", "b")]
 
 
+def test_a_pool_without_workers_and_a_crawl_that_is_paused_are_told(valkey_server: Server, crawl_name: str) -> None:
+    """Other workers served the site, and no site was paused by itself, so nobody heard of it."""
+    with watched(valkey_server, crawl_name) as here:
+        planner = here.planner("one")
+        here.rules(QUICK + "  no_workers: {for: 0s}\n")
+        here.crawl.push("a", "{every: 1h}")
+        here.crawl.seed("a")
+        here.crawl.push("gone", "{every: 1h}")
+        here.frontier.define("gone", {"page": LanePolicy()}, GroupPolicy(tasks=("gone:tasks",)))
+        here.frontier.pause(group="gone", reason=REMOVED)
+        here.frontier.define("a", {"page": LanePolicy(stage="details")}, GroupPolicy(start=True))
+        token = Token.fresh()
+
+        def call(**more: str) -> None:
+            nonlocal token
+            token = token.next()
+            here.frontier.exchange(token, info={"groups": "a", **more})
+
+        call(stage="")
+        here.go_on(planner, 20)
+        assert [(one.rule, one.subject, one.text) for one in here.view().alerts] == [
+            ("no_workers", "a", "1 page of page open, and no worker serves the stage details")
+        ]
+        here.frontier.pause(reason="maintenance")
+        call(stage="details")
+        here.go_on(planner, 15)
+        assert [(x.rule, x.subject, x.text) for x in here.view().alerts if x.state == "firing"] == [
+            ("paused", "a", "paused: the whole crawl: maintenance")
+        ]
+
+
 def test_rules_that_change_while_they_fire(
     valkey_server: Server, crawl_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:

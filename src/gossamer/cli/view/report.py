@@ -141,8 +141,8 @@ def stuck(
 ) -> None:
     """Show what waits and will not continue by itself, and why.
 
-    Sites and spiders with pages or tasks left that are paused, full or served by no worker, paused layers, and rounds that a planner cannot
-    begin; pages that failed and wait for another try, a minute or longer; leases of workers that fell silent; hosts that are blocked or
+    Sites and spiders with pages or tasks left that are paused, full or served by no worker, layers that are paused or whose stage no
+    worker serves, and rounds that a planner cannot begin; pages that failed and wait for another try, a minute or longer; leases of workers that fell silent; hosts that are blocked or
     paused. Exits with 1 if there is anything.
     """
     with where.find() as frontier:

@@ -92,6 +92,8 @@ def status(
     )
     if view.stranded:
         output.write_line(view.stranded)
+    for lane, why in view.unserved_lanes.items():
+        output.write_line(f"{lane}: {why}, and pages wait there")
     if len(present) > WORKERS_SHOWN or view.workers_count > len(view.workers):
         output.write_line(f"and more: {_n(view.workers_count)} workers are listed by `gossamer worker list`")
     _section(("memory", "knows", "bytes"), [(x.name, _n(x.known), size(x.bytes)) for x in view.memories])
@@ -129,8 +131,8 @@ def _n(number: int) -> str:
 
 def serves(worker: WorkerInfo) -> str:
     """What a worker works on, in a word."""
-    groups = worker.groups
-    return groups[0] if len(groups) == 1 else f"{len(groups):,} sites" if groups else ""
+    groups, stage = worker.groups, f", stage {worker.stage}" if worker.stage else ""
+    return (groups[0] if len(groups) == 1 else f"{len(groups):,} sites" if groups else "") + stage
 
 
 def state(worker: WorkerInfo, alive: bool) -> str:

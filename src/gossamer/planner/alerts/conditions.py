@@ -170,9 +170,8 @@ def _worker_lost(rule: WorkerLost, reading: CrawlReading, history: CountHistory)
 
 
 def _no_workers(rule: NoWorkers, reading: CrawlReading, history: CountHistory) -> Conditions:
-    for group, number in reading.open.items():
-        if number > 0 and group not in reading.served:
-            yield AlertCondition(group, True, f"{counted(number, 'request')} open, and no worker serves it")
+    for group, why in reading.unserved.items():
+        yield AlertCondition(group, True, why)
 
 
 def _host_blocked(rule: HostBlocked, reading: CrawlReading, history: CountHistory) -> Conditions:

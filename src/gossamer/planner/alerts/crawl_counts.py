@@ -10,6 +10,7 @@ from gossamer.errors import FrontierUnavailable, GossamerError, NotLeader
 from gossamer.frontier.server.info import ServerInfo
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupState, PlanState, WorkerInfo
+from gossamer.model.plural import counted
 from gossamer.model.reply import REMOVED, Counts, HostInfo
 from gossamer.planner.alerts.history import SampledTotals
 from gossamer.planner.alerts.rules import (
@@ -19,6 +20,7 @@ from gossamer.planner.alerts.rules import (
     ItemRate,
     NoItems,
     NoWorkers,
+    Paused,
     QueueGrowth,
     ServerMemory,
     TaskBacklog,
@@ -29,13 +31,16 @@ from gossamer.planner.decider import last_round
 from gossamer.planner.forecast import obstacle_to
 from gossamer.planner.schedules import PlannedGroup
 from gossamer.status.overview import WORKERS_READ, blocked_hosts, is_alive
+from gossamer.status.pools import ServedLanes, stage_of
 from gossamer.status.tasks import TaskCounts, task_counts, task_queues
 
 FORGOTTEN = 3600.0
 """Seconds of silence after which a worker is left out: the frontier forgets it."""
 NO_COUNTS = Counts(0.0, "", "", [], [], {}, {})
 T = TypeVar("T")
-_COUNTED: Collection[type[AlertRule]] = (NoItems, ItemRate, QueueGrowth, TaskBacklog, TaskDrain, DeadLetters)
+_COUNTED: Collection[type[AlertRule]] = (
+    NoItems, ItemRate, QueueGrowth, TaskBacklog, TaskDrain, DeadLetters, NoWorkers, Paused,
+)  # fmt: skip
 
 
 class RunningRound(NamedTuple):
@@ -61,11 +66,9 @@ class CrawlReading(NamedTuple):
     totals: Mapping[str, SampledTotals]
     tasks: Mapping[str, TaskCounts]
     rounds: Mapping[str, RunningRound]
-    open: Mapping[str, int]
-    """Of groups that are not paused."""
+    unserved: Mapping[str, str]
+    """The groups that are not paused and have work that no living worker takes, and why."""
     paused: Mapping[str, str]
-    served: Collection[str]
-    """The groups that a living worker serves."""
     lost: Sequence[WorkerInfo]
     blocked: Sequence[HostInfo]
     servers: Sequence[ServerInfo]
@@ -106,17 +109,17 @@ def read_crawl(
     silent = min((rule.silent for rule in rules if isinstance(rule, WorkerLost)), default=0.0)
     counts = parts.read(_COUNTED, lambda: frontier.counts(brief=True), NO_COUNTS)
     tasks = parts.read((TaskBacklog, TaskDrain), lambda: task_counts(task_queues(frontier, counts)), list[TaskCounts]())
-    by_group = {one.group: one for one in tasks}
+    by_group = {one.group: one for one in tasks if one.group in state.groups}
     workers = parts.read((NoWorkers,), lambda: frontier.workers(WORKERS_READ), list[WorkerInfo]())
+    whole = f"the whole crawl: {counts.paused}" if counts.paused else ""
     lost = parts.read((WorkerLost,), lambda: frontier.silent_workers(silent, FORGOTTEN)[1], list[WorkerInfo]())
     return CrawlReading(
         state.now,
         _totals(counts, by_group),
         by_group,
         _rounds(state, planned),
-        {name: group.open for name, group in groups if not group.paused},
-        {name: group.paused for name, group in groups if group.paused},
-        {group for worker in workers if is_alive(worker, state.now) for group in worker.groups},
+        _unserved(state, counts, workers),
+        {name: why for name, group in groups if (why := group.paused or whole)},
         # A client without worker info is a tool, not a worker.
         [worker for worker in lost if worker.info and not worker.closed],
         parts.read((HostBlocked,), lambda: blocked_hosts(frontier), list[HostInfo]()),
@@ -138,6 +141,22 @@ def _totals(counts: Counts, tasks: Mapping[str, TaskCounts]) -> dict[str, Sample
         )
         for x in counts.groups
     }
+
+
+def _unserved(state: PlanState, counts: Counts, workers: Sequence[WorkerInfo]) -> dict[str, str]:
+    served = ServedLanes(worker for worker in workers if is_alive(worker, state.now))
+    running = {name: group for name, group in state.groups.items() if not group.paused}
+    found = {}
+    for lane in counts.lanes:
+        name, _, layer = lane.lane.rpartition(".")
+        if name in running and lane.waiting and not lane.paused:
+            why = served.lane_obstacle(lane.lane, stage_of(counts, lane.lane))
+            if why:
+                found[name] = f"{counted(lane.waiting, 'page')} of {layer} open, and {why}"
+    for name, group in running.items():
+        if group.open > 0 and (why := served.obstacle(name)):
+            found[name] = f"{counted(group.open, 'request')} open, and {why}"
+    return found
 
 
 def _held(state: PlanState, planned: Mapping[str, PlannedGroup]) -> dict[str, str]:

@@ -190,7 +190,7 @@ class WorkerLost(AlertRule):
 
 
 class NoWorkers(AlertRule):
-    """A site has work, and no worker serves it."""
+    """A site has work, or one of its layers has, and no worker serves it; or its workers wait for their database."""
 
     wait: Duration = Field(default=300.0, alias="for")
     severity: Literal["warning", "critical"] = "critical"
@@ -206,7 +206,7 @@ class HostBlocked(AlertRule):
 
 
 class Paused(AlertRule):
-    """Nothing is leased from a site: by hand, or for a reason such as `dead_full` or a login that failed."""
+    """Nothing is leased from a site: by hand, with it or with the whole crawl, or for a reason such as `dead_full` or a login that failed."""
 
     wait: Duration = Field(default=HOUR, alias="for")
 

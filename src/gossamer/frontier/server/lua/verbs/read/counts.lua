@@ -1,7 +1,7 @@
 -- counts: what the partition holds, for people and limits; read only and O(lanes + groups).
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {group or '', brief (leave out counters and the policies of lanes) or nil}
+-- ARGV    1: msgpack {group or '', brief (leave out counters, and of the policies of lanes all but their stage) or nil}
 -- Returns msgpack {now, change counter, config version, paused, lanes [[name, paused, policy (in lanes that keep records with `pages`:
 --            found, known, ms when the first is due), counts {}]], groups [[name, policy, held, round, counts {}, items waiting, dead,
 --            start state]], counters [[group, [name, value...]]], whether a planner leads (1 or 0)}
@@ -33,7 +33,7 @@ verb('counts', {'no-writes'}, function(S, h)
       for _, id in ipairs(call('SMEMBERS', S.b .. K.group_lanes .. name)) do
         local lane = Lane.by_id(S, id)
         if lane then
-          local policy = h.brief and {made = 0} or unpack_msg(call('HGET', S.b .. K.lane_policy, id))
+          local policy = h.brief and {made = 0, stage = lane.stage} or unpack_msg(call('HGET', S.b .. K.lane_policy, id))
           if lane.records then policy.pages = Pages.numbers(S, lane) end
           lanes[#lanes + 1] = {lane.name, lane.paused, policy, numbers(S, id .. '|', LANE_COUNTS)}
         end
