@@ -46,6 +46,7 @@ class Site:
         self.visits: list[Visit] = []
         self._replies: dict[str, list[tuple[Reply, int]]] = {}
         self._gates: dict[str, threading.Event] = {}
+        self._answers: Callable[[Visit], Reply | None] = lambda visit: None
         self._changed = threading.Condition()
         site = self
 
@@ -70,6 +71,12 @@ class Site:
         """From now on the path answers so, one after the other; with its query, only where that is asked for."""
         with self._changed:
             self._replies[path] = [(reply, reply.times) for reply in replies]
+        return self
+
+    def answer(self, answers: Callable[[Visit], Reply | None]) -> Self:
+        """From now on this function answers; where it returns None, the paths do."""
+        with self._changed:
+            self._answers = answers
         return self
 
     def hold(self, *paths: str) -> None:
@@ -118,7 +125,7 @@ class Site:
         )  # fmt: skip
         with self._changed:
             self.visits.append(visit)
-            reply, gate = self._next(handler.path, path), self._gates.get(path)
+            reply, gate = self._answers(visit) or self._next(handler.path, path), self._gates.get(path)
             self._changed.notify_all()
         if gate is not None:
             gate.wait()

@@ -42,7 +42,7 @@ class RecordSink(Protocol):
     ) -> bool:
         """Return when the records are kept; False if that took too long. `turns` are the further pages of a thread (`sites.tables.parts`). StoreRefused for records that cannot be kept."""
 
-    async def put_absent(self, layer: ServedLayer, request: PageRequest, to: str = "") -> bool:
+    async def put_absent(self, layer: ServedLayer, request: PageRequest, to: int = 0) -> bool:
         """Note that a page turn of a thread leads to no page of its own: it is not there, or redirects to the page `to`, which the
         thread may have. False if that took too long."""
 

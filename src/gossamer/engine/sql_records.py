@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
+from gossamer.engine.page.redirects import as_linked
 from gossamer.engine.sites import ServedLayer, ServedSite
 from gossamer.errors import StoreError, StoreRefused, StoreUnavailable
 from gossamer.model.page import PageRequest, Record, Response
@@ -131,14 +132,14 @@ class SqlRecordSink:
                 return False
         return await self._write(url, rows)
 
-    async def put_absent(self, layer: ServedLayer, request: PageRequest, to: str = "") -> bool:
+    async def put_absent(self, layer: ServedLayer, request: PageRequest, to: int = 0) -> bool:
         site, thread = layer.site.compiled, request.thread
         part = site.part(layer.name)
         if part is None or part.whole or set(thread) != set(site.site.store[layer.name].key):
             return True  # The file has changed meanwhile.
         number = request.round if request.round is not None else self.rounds.get(layer.site.name, 0)
-        turns = (page_number(site.fingerprint(layer.name, to)),) if to else ()
-        part = part._replace(page=_page_of(layer, request), turn=request.turn, turns=turns, round=number, absent=True)
+        turns = (page_number(to),) if to else ()
+        part = part._replace(page=page_number(request.mark), turn=request.turn, turns=turns, round=number, absent=True)
         return await self._write(self._urls[layer.site], site.rows(Record(layer.name, dict(thread)), {}, part))
 
     async def _write(self, url: str, rows: list[Row]) -> bool:
@@ -253,8 +254,7 @@ def rows_of(
     """The rows of a record, by what is known about its page."""
     site = layer.site.compiled
     part = site.part(record.layer)
-    url = request.hops[0] if request.hops else request.url
-    page = _page_of(layer, request)
+    page = page_number(request.mark)
     if part is None and record.layer in lists:
         part = PagePart(page, turns=tuple(turns), lists=lists[record.layer])
     elif part is not None and record.layer != layer.name:
@@ -265,8 +265,8 @@ def rows_of(
             turn=request.turn,
             turns=tuple(turns),
             round=facts["round"],
-            rank=rank(site.canonical(layer.name, url), last=not turns),
-            alias=_alias_of(layer, request, page),
+            rank=rank(site.canonical(layer.name, request.first), last=not turns),
+            alias=_alias_of(layer, request),
         )
         if layer.canonical and request.turn and facts["url"] == site.canonical(layer.name, facts["fetched_url"]):
             # A further page that is not called by the URL of the first has a row of its own, if that is what tells rows apart.
@@ -274,14 +274,7 @@ def rows_of(
     return site.rows(record, facts, part)
 
 
-def _page_of(layer: ServedLayer, request: PageRequest) -> int:
-    """The number of a page among the pages of its row. A page that redirected is the page that was linked."""
-    if request.hops:
-        return page_number(layer.site.compiled.fingerprint(layer.name, request.hops[0]))
-    return page_number(request.fingerprint)
-
-
-def _alias_of(layer: ServedLayer, request: PageRequest, page: int) -> int:
+def _alias_of(layer: ServedLayer, request: PageRequest) -> int:
     """The number of the page that a page redirected to, if that is another one."""
-    there = page_number(layer.site.compiled.fingerprint(layer.name, request.url)) if request.hops else page
-    return 0 if there == page else there
+    there = page_number(as_linked(layer, request)) if request.hops else 0
+    return 0 if there == page_number(request.mark) else there

@@ -8,10 +8,25 @@ from typing import Any, NamedTuple
 from gossamer.model.fetch import DEFAULT, FetchOptions
 
 NOTHING: Mapping[str, Any] = {}
-AT_ITS_URL = -1
-"""The session of a page that has redirected, and is asked for by the URL at which it begins again should the session be over."""
 TRAIL = 16
 """How many of the pages that led to a page its trail keeps."""
+
+
+class Way(NamedTuple):
+    """How far a page is on its way over redirects, on a site with a login. The rules are those of `engine.page.redirects`."""
+
+    session: int = 0
+    """The number of the session in which it is on its way, 0 if it is not."""
+    start: int = 0
+    """How many of its hops come before the URL at which it begins again should the session be over."""
+    begun: int = 0
+    """How often it has begun again."""
+    headers: Mapping[str, str] = NOTHING
+    cookies: Mapping[str, str] = NOTHING
+    """Its own, with which it begins again: on its way it loses those that other hosts must not see."""
+
+
+NOT_ON_ITS_WAY = Way()
 
 
 class PageRequest(NamedTuple):
@@ -57,13 +72,19 @@ class PageRequest(NamedTuple):
     """Of a page turn from a page that a function read: the digests of its record's key and of the lists in it."""
     thread: Mapping[str, Any] = NOTHING
     """Of a page turn of a thread that is one row: the key of the row."""
-    session: int = 0
-    """Of a redirect of a site with a login: the session in which the page redirected, or AT_ITS_URL. In a session, it was not asked whether
-    the page was seen, since it may lead to the login page."""
-    back: int = 0
-    """Of a redirect in a session: how many of its hops come before the URL at which the page begins again after a login."""
-    begun: int = 0
-    """How often the page has begun again."""
+    marks: Sequence[int] = ()
+    """Its fingerprints at these URLs: those of `hops`."""
+    way: Way = NOT_ON_ITS_WAY
+
+    @property
+    def mark(self) -> int:
+        """The fingerprint of the page that was linked: a page that redirects remains that one."""
+        return self.marks[0] if self.marks else self.fingerprint
+
+    @property
+    def first(self) -> str:
+        """The URL of the page that was linked."""
+        return self.hops[0] if self.hops else self.url
 
     @property
     def before(self) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from tests.engine.page.test_whole_pages import BY_HEADER
 from tests.support.native_crawl import Crawl
-from tests.support.site import Reply, Site, data, links
+from tests.support.site import Reply, Site, Visit, data, links
 
+PAGED = BY_HEADER.replace("{turn}", "{turn+1}")
 LOGIN = "login: {url: SITE/login, form: {user: x}, check: {contains: in}, expires: {redirect: /login$}}"
 
 
@@ -14,18 +17,93 @@ def to(path: str) -> Reply:
     return Reply(301, headers={"Location": path})
 
 
+def next_round(crawl: Crawl, number: int = 1) -> None:
+    with crawl.frontier() as frontier:
+        frontier.new_round("pages", number)
+
+
+def counted(visit: Visit) -> Reply:
+    """A page of three that a header counts."""
+    return data({"ids": [number] if (number := page_of(visit)) < 4 else []})
+
+
+def page_of(visit: Visit) -> int:
+    return int(visit.headers.get("X-Page", 1))
+
+
 async def test_pages_that_a_header_counts_are_read_where_their_url_redirects(crawl: Crawl, site: Site) -> None:
-    answer = site._next
-
-    def paged(target: str, path: str) -> Reply:
-        number = int(site.visits[-1].headers.get("X-Page", 1))
-        return data({"ids": [number] if number < 4 else []}) if path == "/api/" else answer(target, path)
-
-    site._next = paged  # type: ignore[method-assign]
+    site.answer(lambda visit: counted(visit) if visit.path == "/api/" else None)
     site.on("/api", to("/api/"))
-    crawl.push(BY_HEADER.replace("{turn}", "{turn+1}"))
+    crawl.push(PAGED)
     await crawl.run()
     assert [item["id"] for item in crawl.items("pages")] == [1, 2, 3]
+
+
+async def test_pages_that_a_header_counts_lead_to_themselves_in_a_session(crawl: Crawl, site: Site) -> None:
+    """By way of a page that sets a cookie: none of them was seen by that."""
+    met = set[int]()
+
+    def answers(visit: Visit) -> Reply | None:
+        if visit.path != "/api":
+            return None
+        if page_of(visit) in met:
+            return counted(visit)
+        met.add(page_of(visit))
+        return to("/begin")
+
+    site.answer(answers)
+    site.on("/login", Reply(body="in", headers={"Set-Cookie": "session=1"}))
+    site.on("/begin", Reply(302, headers={"Location": "/api", "Set-Cookie": "begun=1"}))
+    crawl.push(f"{PAGED}{LOGIN}\n")
+    await crawl.run()
+    assert [item["id"] for item in crawl.items("pages")] == [1, 2, 3]
+
+
+async def test_a_page_that_a_header_counts_and_that_failed_is_fetched_again_in_the_next_round(
+    crawl: Crawl, site: Site
+) -> None:
+    """Where its URL redirects. After that, those behind it are found."""
+    fails = [Reply(500)]
+
+    def answers(visit: Visit) -> Reply | None:
+        if visit.path != "/api/":
+            return None
+        return fails.pop() if page_of(visit) == 2 and fails else counted(visit)
+
+    site.answer(answers)
+    site.on("/api", to("/api/"))
+    crawl.push(f"{PAGED}request: {{retries: 0}}\n")
+    await crawl.run()
+    assert [item["id"] for item in crawl.items("pages")] == [1]
+    next_round(crawl)
+    await crawl.run()
+    assert {item["id"] for item in crawl.items("pages")} == {1, 2, 3}
+
+
+async def test_a_form_that_redirected_and_failed_is_sent_again_in_the_next_round(crawl: Crawl, site: Site) -> None:
+    site.on("/list", Reply(body="<i>a</i>"))
+    site.on("/search", Reply(307, headers={"Location": "/find"}))
+    site.on("/find", Reply(303, headers={"Location": "/results"}))
+    site.on("/results", Reply(500, times=1))
+    crawl.push("""
+    site: pages
+    seeds: [SITE/list]
+    politeness: {robots: ignore}
+    request: {retries: 0}
+    layers:
+      list:
+        match: ^/list
+        records: i
+        fields: {word: {xpath: .}}
+        follow: [{url: /search, form: {q: '{word}'}, to: found}]
+      found: {match: '^/(search|find|results)', fields: {title: title}}
+    """)
+    for number in range(3):
+        if number:
+            next_round(crawl, number)
+        await crawl.run()
+    assert [item["title"] for item in crawl.items("pages") if "title" in item] == ["/results"]
+    assert [visit.target for visit in site.visits].count("/search") == 2
 
 
 @pytest.mark.parametrize("records", ["", "page_records: true, "])
@@ -48,8 +126,7 @@ async def test_a_page_that_redirected_and_failed_is_fetched_again_in_the_next_ro
     """)
     for number in range(3):
         if number:
-            with crawl.frontier() as frontier:
-                frontier.new_round("pages", number)
+            next_round(crawl, number)
         await crawl.run()
         assert [item["title"] for item in crawl.items("pages")] == ["/page/1"] * (number > 0)
     assert site.paths().count("/page/1") == 2
@@ -100,8 +177,35 @@ async def test_all_pages_that_failed_at_one_url_are_kept_and_fetched_again(crawl
     told = sorted(detail.rpartition("/")[2] for reason, detail in crawl.dead("pages") if reason == "session_over")
     assert told == ["1.", "2."]
     site.on("/page/1").on("/page/2")
-    with crawl.frontier() as frontier:
-        frontier.new_round("pages", 1)
+    next_round(crawl)
     await crawl.run()
     assert sorted(item["title"] for item in crawl.items("pages")) == ["/page/1", "/page/2"]
     assert len(crawl.dead("pages")) == 2
+
+
+@pytest.fixture
+def other() -> Iterator[Site]:
+    with Site("127.0.0.2") as there:
+        yield there
+
+
+async def test_a_page_that_begins_again_sends_what_its_link_says(crawl: Crawl, site: Site, other: Site) -> None:
+    """Its way leads over another host, which does not see its cookies."""
+    site.on("/list", links("/page/1"))
+    site.on("/login", Reply(body="in"))
+    site.on("/page/1", Reply(302, headers={"Location": f"{other.url}/gate"}, times=1))
+    other.on("/gate", to(f"{site.url}/login"))
+    crawl.push(f"""
+    site: pages
+    seeds: [SITE/list]
+    politeness: {{robots: ignore}}
+    {LOGIN}
+    layers:
+      list: {{match: ^/list, follow: [{{css: a, to: page, cookies: {{age: '18'}}, headers: {{X-Key: k}}}}]}}
+      page: {{match: ^/page/, fields: {{title: title}}}}
+    """)
+    await crawl.run()
+    assert [item["title"] for item in crawl.items("pages")] == ["/page/1"]
+    asked = [visit.headers for visit in site.visits if visit.path == "/page/1"]
+    assert [(sent.get("Cookie"), sent.get("X-Key")) for sent in asked] == [("age=18", "k")] * 2
+    assert [visit.headers.get("Cookie") for visit in other.visits] == [None]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.support.native_crawl import Crawl
-from tests.support.site import Reply, Site, data, links
+from tests.support.site import Reply, Site, Visit, data, links
 
 from gossamer import Output, Page
 
@@ -28,16 +28,11 @@ layers:
 async def test_pages_that_a_header_counts_are_read_to_the_last(crawl: Crawl, site: Site) -> None:
     """All have one URL. The first page is that without the header, and again the one with 1."""
     numbers = iter([1, 1, 2, 3, 4])
-    answer = site._next
 
-    def paged(target: str, path: str) -> Reply:
-        return (
-            data({"ids": [next(numbers)]} if len(site.visits) < 5 else {"ids": []})
-            if path == "/api"
-            else answer(target, path)
-        )
+    def paged(visit: Visit) -> Reply | None:
+        return data({"ids": [next(numbers)] if len(site.visits) < 5 else []}) if visit.path == "/api" else None
 
-    site._next = paged  # type: ignore[method-assign]
+    site.answer(paged)
     crawl.push(BY_HEADER)
     await crawl.run()
     assert [visit.headers.get("X-Page") for visit in site.visits] == [None, "1", "2", "3", "4"]

@@ -8,10 +8,8 @@ from gossamer.courier.task.report import CARRIED
 from gossamer.errors import DecodingError
 from gossamer.frontier import codec
 from gossamer.model import DeadLetter, Lease, PageInfo, Request, host_of
-from gossamer.model.page import NOTHING, PageRequest
+from gossamer.model.page import NOT_ON_ITS_WAY, NOTHING, PageRequest, Way
 from gossamer.sites.plan import AGAIN
-
-_NO_SESSION = (0, 0, 0)
 
 
 def pack(request: PageRequest, lane: str, limit: int | None = None) -> Request:
@@ -26,7 +24,7 @@ def pack(request: PageRequest, lane: str, limit: int | None = None) -> Request:
     if request.trail:
         meta["trail"] = list(request.trail)
     if request.hops:
-        meta["hops"] = list(request.hops)
+        meta["hops"], meta["marks"] = list(request.hops), list(request.marks)
     if request.round is not None:
         meta["round"] = request.round
     if request.again:
@@ -39,8 +37,8 @@ def pack(request: PageRequest, lane: str, limit: int | None = None) -> Request:
         meta["row"] = list(request.row)
     if request.thread:
         meta["thread"] = request.thread
-    if request.session:
-        meta["session"] = [request.session, request.back, request.begun]
+    if request.way is not NOT_ON_ITS_WAY:
+        meta["way"] = request.way._asdict()
     if request.task:
         meta[CARRIED] = request.task
     fields: dict[str, Any] = {"url": request.url}
@@ -73,7 +71,6 @@ def unpack(lease: Lease | PageInfo | DeadLetter) -> PageRequest:
             _text(name): _text(value[-1] if isinstance(value, list) else value) for name, value in headers.items()
         }
     site, _, layer = lease.lane.rpartition(".")
-    session, back, begun = meta.get("session", _NO_SESSION)
     return PageRequest(
         url,
         fields["method"],
@@ -96,9 +93,8 @@ def unpack(lease: Lease | PageInfo | DeadLetter) -> PageRequest:
         task=meta.get(CARRIED, NOTHING),
         row=meta.get("row", ()),
         thread=meta.get("thread", NOTHING),
-        session=session,
-        back=back,
-        begun=begun,
+        marks=meta.get("marks", ()),
+        way=Way(**meta["way"]) if "way" in meta else NOT_ON_ITS_WAY,
     )
 
 

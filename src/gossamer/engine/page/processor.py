@@ -14,16 +14,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from gossamer.courier.leases import Identity, identity
 from gossamer.engine import hooks
 from gossamer.engine.counters import DownloadCounters, SiteCounters
-from gossamer.engine.http.credentials import is_own_url
 from gossamer.engine.http.redirect import location, next_hop
 from gossamer.engine.http.robots import Robots
-from gossamer.engine.http.url import referer
 from gossamer.engine.login import LoginFailed, SiteLogins
-from gossamer.engine.page import payload
+from gossamer.engine.page import payload, redirects
 from gossamer.engine.page.conditional import NOT_MODIFIED, is_conditional
 from gossamer.engine.page.failure import PageFailed, PageFailures
 from gossamer.engine.page.reader import PageReader
 from gossamer.engine.page.seeds import SeedReport, is_seed
+from gossamer.engine.page.send import fetch, prepared
+from gossamer.engine.page.unserved_lanes import UnservedLanes
 from gossamer.engine.page.versions import KnownVersion, PageVersions, context_of
 from gossamer.engine.sites import ServedLayer, ServedSite, SiteSet
 from gossamer.errors import GossamerError
@@ -38,21 +38,17 @@ from gossamer.model.counter_names import (
     ROBOTS_DENIED,
 )
 from gossamer.model.fetch import FetchError
-from gossamer.model.page import AT_ITS_URL, PageRequest, Response
+from gossamer.model.page import PageRequest, Response
 from gossamer.model.politeness import THROTTLED, retry_after
 from gossamer.model.reply import GARBAGE, of_status
 from gossamer.sites.downloader import PageDropped
 from gossamer.sites.extract.turns import MARK
-from gossamer.sites.secrets import WRITTEN, Secrets
 
 logger = logging.getLogger(__name__)
 
 LOGIN_PAUSE = 60.0
 """Seconds until a page is leased again whose site could not be logged in to."""
 
-NO_SECRETS = Secrets({})
-NEWER_PAUSE = 5.0
-"""Seconds until a page is offered again that this worker cannot read yet."""
 Landed = Callable[[Feedback], None]
 
 
@@ -77,7 +73,7 @@ class PageProcessor:
         payload_max: int,
         is_behind: Callable[[str], Awaitable[bool]],
     ) -> None:
-        self._is_behind, self._unknown = is_behind, set[str]()
+        self._unserved = UnservedLanes(site_set, is_behind, payload_max)
         self._site_set, self._fetcher, self._robots, self._logins = site_set, fetcher, robots, logins
         self._versions, self._reader = versions, reader
         self._site_counters, self._payload_max = site_counters, payload_max
@@ -96,13 +92,10 @@ class PageProcessor:
         try:
             request = payload.unpack(lease)
             if layer is None:
-                if await self._is_newer(lease, request):
-                    return Settlement(lease, Ending.RETRY, delay=NEWER_PAUSE)
-                layer = self._matched_again(lease, request)
-                if layer is None:
-                    return None
-                if layer.name != request.layer and not (request.always or request.task or request.again):
-                    return self._handed_over(lease, layer, request)
+                found = await self._unserved.layer_of(lease, request)
+                if not isinstance(found, ServedLayer):
+                    return found
+                layer = found
             if layer.site.obeys and self._robots.known(request.url, layer.agent) is None:
                 # That uses up the host's slot and turn: pages that waited for it must not come in a bunch.
                 options, _ = layer.manner(request.url, request.before)
@@ -160,45 +153,6 @@ class PageProcessor:
         if counts and came is not None and self._site_set.sites.get(came[0].name) is came[0]:
             self._versions.note(*came)
 
-    async def _is_newer(self, lease: Lease, request: PageRequest) -> bool:
-        """Whether a page is of a layer that only a newer version of its site's file has: it waits for a worker that serves that one."""
-        name = lease.lane.rpartition(".")[0]
-        site = self._site_set.sites.get(name)
-        if site is None or request.layer in site.layers or not await self._is_behind(name):
-            return False
-        if lease.lane not in self._unknown:
-            self._unknown.add(lease.lane)
-            logger.warning(
-                "Pages of %s wait: this worker serves %s by an older version of its file, which has no such layer.",
-                lease.lane,
-                name,
-            )
-        return True
-
-    def _matched_again(self, lease: Lease, request: PageRequest) -> ServedLayer | None:
-        """The layer that fits the URL now that its own is gone from the site's file. None: this worker does not serve the site
-        any more; others may, or this one later."""
-        name = lease.lane.rpartition(".")[0]
-        site = self._site_set.sites.get(name)
-        if site is None:
-            return None
-        if request.layer in site.layers:
-            return site.layers[request.layer]  # Only the lane is gone that it had for stored rows.
-        found = site.compiled.layer_of(request.url)
-        if found is None:
-            raise PageFailed(
-                "unknown_layer",
-                f"The site {name} has no layer {request.layer}, and none matches {request.url}.",
-                again=False,
-            )
-        return site.layers[found[0]]
-
-    def _handed_over(self, lease: Lease, layer: ServedLayer, request: PageRequest) -> Settlement:
-        """The page belongs to another layer from now on. It passes by the memory of that one: both may have the same, in which it is seen."""
-        fingerprint = layer.site.compiled.fingerprint(layer.name, request.url, request.method, request.body)
-        moved = request._replace(layer=layer.name, fingerprint=fingerprint, dont_filter=True)
-        return Settlement(lease, Ending.REPLACED, [payload.pack(moved, layer.lane, self._payload_max)])
-
     async def _process(self, lease: Lease, layer: ServedLayer, request: PageRequest, landed: Landed) -> Settlement:
         site, counters = layer.site, self._site_counters.of(layer.site.name)
         if site.obeys and not self._allowed(layer, request):
@@ -208,18 +162,17 @@ class PageProcessor:
                 counters.add(f"{LINKED_DENIED}{layer.name}")
             return Settlement(lease)
         session = await self._logins.ready(site) if site.login is not None else 0
-        if 0 < request.session < session:
-            # Another page has shown that: it does not count as a try of this one.
-            return self._begun_anew(lease, layer, request)
+        if session and 0 < request.way.session < session:
+            return self._replaced(lease, layer, redirects.begun_again(request, counts=False))
         known = await self._known(lease, layer, request) if layer.conditional else None
-        sent = self._prepare(layer, request, known)
+        sent = prepared(layer, request, known)
         if layer.before_request is not None:
             changed: PageRequest | None = await hooks.call(layer.before_request, sent)
             if changed is None:
                 counters.add(LEFT_OUT)
                 return Settlement(lease)
             sent = changed
-        response = await self._fetch(site, sent)
+        response = await fetch(self._fetcher, site, sent)
         status, said = response.status, response.headers.get("retry-after")
         asked = (retry_after(said, time.time()) or 0.0) if said else 0.0
         if status in THROTTLED:
@@ -227,11 +180,12 @@ class PageProcessor:
         else:
             landed(Feedback(HostVerdict.ERROR if status >= 500 else HostVerdict.OK, response.seconds))
         if session and (why := self._session_over(layer, response, session)):
-            if request.session < 1:
+            if not request.way.session:
                 raise PageFailed("session_over", why)
-            if request.begun >= layer.retries:
-                raise PageFailed("session_over", f"{why} The page is {request.hops[request.back]}.", again=False)
-            return self._begun_anew(lease, layer, request._replace(begun=request.begun + 1))
+            again = redirects.begun_again(request, counts=True)
+            if again.way.begun > layer.retries:
+                raise PageFailed("session_over", f"{why} The page is {again.url}.", again=False)
+            return self._replaced(lease, layer, again)
         self._reader.keep(layer, response)
         if layer.retries_status(status):
             raise PageFailed(of_status(status), f"The response had status {status}.", after=asked)
@@ -256,14 +210,13 @@ class PageProcessor:
             return Settlement(lease, visit=PageVisit(status) if layer.recorded else None)
         if known is not None:
             await self._forget(site, known)
-        if there := self._redirected_layer(layer, request, response.url):
+        if there := redirects.other_layer(layer, request, response.url):
             if not request.hops:
                 counters.add(REDIRECTED + layer.name)  # A browser followed it.
             self._seeds.read(request)
             return self._reader.led_away(lease, layer, request, response, there)
-        if request.session > 0 and not (request.always or self._is_same(layer, request, request.fingerprint)):
-            # It is a page, and does not lead to the login page: now it is asked for as one that may have been seen.
-            return self._replaced(lease, layer, request._replace(session=AT_ITS_URL, dont_filter=False, begun=0))
+        if request.way.session and (wanted := redirects.arrived(layer, request)) is not None:
+            return self._replaced(lease, layer, wanted)
         settlement, lasting = await self._reader.read(lease, layer, request, response)
         self._seeds.read(request)
         if known is not None and lasting:
@@ -294,41 +247,10 @@ class PageProcessor:
     async def _known(self, lease: Lease, layer: ServedLayer, request: PageRequest) -> KnownVersion | None:
         """What is known of a conditional page; None if it is fetched whole in any case."""
         # Whoever looks for missing children wants the links of a page, changed or not.
-        whole = request.again or request.session > 0
+        whole = request.again or request.way.session
         if self._versions.enabled and request.method == "GET" and not whole:
             return await self._versions.known(layer.site, lease, context_of(request, layer.stores_parent))
         return None
-
-    @staticmethod
-    def _prepare(layer: ServedLayer, request: PageRequest, known: KnownVersion | None) -> PageRequest:
-        """The request as it is sent, before the hook before_request."""
-        options, cookies = layer.manner(request.url, request.before)
-        sent = request.sent_with(
-            {**cookies, **request.cookies} if cookies else request.cookies,
-            layer.site.name,
-            options,
-            # A redirect does not change it.
-            referer(request.trail[-1], request.url) if layer.referer and request.trail else "",
-        )
-        if known is not None and known.conditions:
-            sent = sent._replace(headers={**request.headers, **known.conditions})
-        return sent
-
-    def _fetch(self, site: ServedSite, sent: PageRequest) -> Awaitable[Response]:
-        secrets = site.compiled.secrets
-        if secrets is None and not sent.secrets:
-            return self._fetcher.fetch(sent)
-        return self._fetch_revealed(sent, secrets or NO_SECRETS)
-
-    async def _fetch_revealed(self, sent: PageRequest, secrets: Secrets) -> Response:
-        """Look up the variables of a request just before it is sent; nothing that comes back has their values in its URLs."""
-        if sent.referer:
-            sent = sent._replace(referer=WRITTEN.split(sent.referer)[0])
-        try:
-            response = await self._fetcher.fetch(secrets.revealed(sent, is_own_url(sent.url, sent.options)))
-        except FetchError as error:
-            raise FetchError(error.reason, secrets.hidden(error.detail), error.retriable, error.after) from None
-        return secrets.response(response, sent)
 
     def _session_over(self, layer: ServedLayer, response: Response, session: int) -> str:
         """Why the session is over, if a page shows that; the next page logs in again."""
@@ -341,87 +263,22 @@ class PageProcessor:
         self._logins.ended(site, session)
         return f"The session is over: {why}."
 
-    def _begun_anew(self, lease: Lease, layer: ServedLayer, request: PageRequest) -> Settlement:
-        """A page redirected, and the session is over: after the login it begins again at the URL that it redirected from first."""
-        compiled, hops, back = layer.site.compiled, request.hops[: request.back], request.hops[request.back]
-        anew = request._replace(
-            url=back,
-            fingerprint=compiled.redirected(layer.name, hops[0] if hops else back, back) ^ self._apart(layer, request),
-            dont_filter=True,
-            hops=hops,
-            session=AT_ITS_URL,
-        )
-        return Settlement(lease, Ending.REPLACED, [payload.pack(anew, layer.lane, self._payload_max)])
-
-    @staticmethod
-    def _redirected_layer(layer: ServedLayer, request: PageRequest, url: str) -> str | None:
-        """The layer that a page is read in instead of its own, since it redirected there."""
-        first = request.hops[0] if request.hops else request.url
-        return None if url == first else layer.site.compiled.redirected_layer(layer.name, first, url)
-
-    @staticmethod
-    def _apart(layer: ServedLayer, request: PageRequest) -> int:
-        """What tells the fingerprint of a page turn apart from those of others with its URL, where headers or cookies count them."""
-        if not (layer.counts_in_headers and request.turn):
-            return 0
-        first = request.hops[0] if request.hops else request.url
-        plain = layer.site.compiled.redirected(layer.name, first, request.url, request.method, request.body)
-        return request.fingerprint ^ plain
-
-    @staticmethod
-    def _is_same(layer: ServedLayer, request: PageRequest, fingerprint: int) -> bool:
-        """Whether a page leads to itself by redirects, also by way of another one (to set a cookie)."""
-        compiled, hops = layer.site.compiled, request.hops
-        # The first of the pages that a rule counts may be the page that it starts from. It leads to the second one: it is read once more.
-        return (request.turn == 1 and layer.counts_from_one) or any(
-            fingerprint == compiled.redirected(layer.name, hops[0], one, request.method, request.body) for one in hops
-        )
-
     async def _redirected(
         self, lease: Lease, layer: ServedLayer, request: PageRequest, hop: PageRequest, session: int
     ) -> Settlement:
-        url, names = hop.url, request.secrets
-        if (secrets := layer.site.compiled.secrets) is not None:
-            # A page that sends its visitors on with a key in the address.
-            url, more = secrets.named(url)
-            names = (*names, *more)
-        first = request.hops[0] if request.hops else request.url
-        fingerprint = layer.site.compiled.redirected(layer.name, first, url, hop.method, hop.body)
-        apart = self._apart(layer, request)
-        # As a new page, one that redirects to itself would be filtered.
-        same = fingerprint ^ apart == lease.fingerprint or self._is_same(
-            layer, request._replace(method=hop.method, body=hop.body), fingerprint
-        )
-        if not same:
+        there = redirects.followed(layer, request, hop, session)
+        away = redirects.other_layer(layer, request, there.url)
+        if not redirects.leads_to_itself(layer, there):
             # A page of another layer is none of the thread's: so ends what is counted, as where a page is not there.
-            await self._reader.absent(layer, request, "" if self._redirected_layer(layer, request, url) else url)
-        if self._redirected_layer(layer, request, url) and not self._redirected_layer(layer, request, request.url):
+            await self._reader.absent(layer, request, 0 if away else redirects.as_linked(layer, there))
+        if away and not redirects.other_layer(layer, request, request.url):
             # Each page once. Here, since the pages that lead to the same one after the first are filtered.
             self._site_counters.of(layer.site.name).add(REDIRECTED + layer.name)
-        # Many pages may lead to the login page by way of one and the same URL; each of them is fetched again after the login.
-        plain = request.method == hop.method == "GET" and not request.body
-        session = session if plain and (request.session or not request.hops) else 0
-        back = request.back if request.session > 0 else len(request.hops)
-        replacing = request._replace(
-            url=url,
-            secrets=names,
-            method=hop.method,
-            headers=hop.headers,
-            cookies=request.cookies and hop.cookies,
-            body=hop.body,
-            fingerprint=fingerprint ^ apart,
-            dont_filter=request.always or same or session != 0,
-            hops=[*request.hops, request.url],
-            session=session,
-            back=back if session else 0,
-        )
-        if not self._redirected_layer(layer, request, url):
-            return self._replaced(lease, layer, replacing)
-        return Settlement(lease, Ending.REPLACED, [payload.pack(replacing, layer.lane, self._payload_max)])
+        return self._replaced(lease, layer, there)
 
     def _replaced(self, lease: Lease, layer: ServedLayer, request: PageRequest) -> Settlement:
-        """A page goes on as another one of its layer."""
-        child = payload.pack(request, layer.lane, self._payload_max)
-        if not (request.dont_filter or request.turn):  # The pages of a list end so, too.
+        """The page goes on as this request."""
+        # The pages of a list end so, too.
+        if not (request.dont_filter or request.turn or redirects.other_layer(layer, request, request.url)):
             self._redirects[identity(lease)] = layer
-        return Settlement(lease, Ending.REPLACED, [child])
+        return Settlement(lease, Ending.REPLACED, [payload.pack(request, layer.lane, self._payload_max)])

@@ -175,8 +175,8 @@ class PageReader:
             return NOTHING
         return site.thread_of(record, site.canonical(layer.name, layer.own_url(response)), request.round)
 
-    async def absent(self, layer: ServedLayer, request: PageRequest, to: str = "") -> None:
-        """A page turn leads to no page of its own: a thread may be whole without it. `to` is where it redirects to; a page that is not
+    async def absent(self, layer: ServedLayer, request: PageRequest, to: int = 0) -> None:
+        """A page turn leads to no page of its own: a thread may be whole without it. `to` is its fingerprint where it redirects to; a page that is not
         there ends only the pages that a rule counts, since what a page links to should be there."""
         if not request.thread or not (to or MARK in request.inherited):
             return
@@ -204,8 +204,7 @@ class PageReader:
             dont_filter=request.always,
         )
         link = link._replace(secrets=request.secrets, task=request.task)
-        first = request.hops[0] if request.hops else request.url
-        children, withheld = self._children.of([link], layer, request._replace(url=first))
+        children, withheld = self._children.of([link], layer, request._replace(url=request.first))
         visit = PageVisit(response.status) if layer.recorded else None
         # A task is over when the page is read there, or has failed. One that asks for what was not seen may be filtered there.
         ending = Ending.REPLACED if request.task and request.always and children else Ending.DONE
@@ -285,14 +284,13 @@ class PageReader:
         """Count the records that replace those of another page of the round, or of another site with the same table. A page that
         redirected is the page that was linked."""
         site, counters = layer.site, self._site_counters.of(layer.site.name)
-        page = request.hops[0] if request.hops else request.fingerprint
         url = site.compiled.canonical(layer.name, layer.own_url(response))
         for record in records:
             key = site.compiled.key_of(record, url)
             if key is None:
                 continue
             scope = (*site.compiled.table_of(record.layer, request.round), frozenset(record.fields), key)
-            if self._keys.replaces(scope, page, record.fields, site.name, request.round):
+            if self._keys.replaces(scope, request.mark, record.fields, site.name, request.round):
                 counters.add(REPLACED + record.layer)
 
     def _count(self, layer: ServedLayer, reading: Reading) -> None:

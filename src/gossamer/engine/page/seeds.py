@@ -31,6 +31,4 @@ class SeedReport:
     def unread(self, request: PageRequest, reason: str) -> None:
         if is_seed(request):
             self._site_counters.of(request.site).add(SEEDS_UNREAD + reason)
-            logger.warning(
-                "The seed %s could not be read: %s.", request.hops[0] if request.hops else request.url, reason
-            )
+            logger.warning("The seed %s could not be read: %s.", request.first, reason)

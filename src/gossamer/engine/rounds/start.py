@@ -208,7 +208,7 @@ class RoundStart:
             request = unpack(await self._calls.patiently(Frontier.dead_letter, letter.partition, letter.id))
         except (DecodingError, UnknownDeadLetter):
             return []
-        return [site.compiled.redirected(request.layer, request.hops[0], hop) for hop in request.hops]
+        return list(request.marks)
 
 
 def _outlives(lane: LanePolicy) -> bool:
