@@ -14,11 +14,11 @@ from bench.crawls.project import Project, Worker, WorkerProcess
 from bench.crawls.shape import Shape
 from bench.crawls.site import SiteProcess
 from bench.crawls.spider import Walker
+from tests.support.auditor.audit import audit
 
 from gossamer.frontier.codec import decode
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.settings import load
-from gossamer.testing.audit import audit
 from gossamer.testing.process import wait_until
 
 LEASE_SECONDS = 5.0

@@ -2,7 +2,7 @@
 
 Two workers crawl a site of some thousand pages. In the middle the server's state goes back (a power cut, a restored backup, a
 replica that had not heard everything), the server becomes a replica behind its address, its memory is full, its clock jumps, or
-the group is dropped and crawled again: see `chaos_troubles.py`. Workers live on and remember what the server has forgotten.
+the group is dropped and crawled again: see `troubles.py`. Workers live on and remember what the server has forgotten.
 They must end as drained, and then: every page of the site was fetched, by the site's own log; every page has exactly one item; the
 frontier passes the auditor; there are no dead letters.
 
@@ -25,8 +25,8 @@ from bench.crawls.fleet import Fleet, arrived
 from bench.crawls.native import NativeFleet
 from bench.crawls.shape import Shape
 from scripts.chaos.troubles import CRAWL, PARTITIONS, PATIENCE, TROUBLES, Crawl
+from tests.support.auditor.audit import audit
 
-from gossamer.testing.audit import audit
 from gossamer.testing.resp import ReplyError
 
 ENGINES = ("native", "scrapy")

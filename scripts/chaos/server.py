@@ -24,13 +24,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.support.auditor.audit import audit
+from tests.support.auditor.state import PartitionPicture
+
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Ending, HostPolicy, LanePolicy, Lease, Request, Selection, Settlement, Token, fingerprint
 from gossamer.settings import load
-from gossamer.testing.audit import audit
 from gossamer.testing.process import end, spawn, wait_until
 from gossamer.testing.servers import Server
-from gossamer.testing.state import PartitionPicture
 
 Mode = Literal["always", "everysec"]
 

@@ -31,6 +31,7 @@ from typing import Any, NamedTuple, Self
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench.crawls.project import Launch, launched
+from tests.support.auditor.audit import audit
 from tests.support.many_sites import audit as many_audit
 from tests.support.many_sites.audit import Story
 from tests.support.many_sites.server import Access, ManySites
@@ -41,7 +42,6 @@ from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupCounts
 from gossamer.settings import load
-from gossamer.testing.audit import audit
 from gossamer.testing.process import Process, end, free_port, hold_port, is_stopped, wait_until
 from gossamer.testing.servers import Server
 

@@ -17,13 +17,13 @@ from pathlib import Path
 from bench.crawls.fleet import LEASE_SECONDS, Fleet
 from bench.crawls.native import NativeFleet
 from bench.crawls.project import WorkerProcess
+from tests.support.auditor.remains import remains
 
 from gossamer.frontier.connection.router import slot_of
 from gossamer.frontier.server import keys
 from gossamer.testing import clock
 from gossamer.testing.fault_proxy import FaultProxy
 from gossamer.testing.process import free_port, hold_port, wait_until
-from gossamer.testing.remains import remains
 from gossamer.testing.servers import Cluster, SentinelPair, Server
 from gossamer.testing.servers.single import Fsync
 

@@ -16,6 +16,7 @@ from itertools import count, islice, pairwise
 from typing import NamedTuple
 
 import pytest
+from tests.support.auditor.audit import audit
 from tests.support.fork_context import fork_context
 
 from gossamer.frontier.server import keys
@@ -23,7 +24,6 @@ from gossamer.frontier.server import library as server_library
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Fetched, GroupPolicy, HostPolicy, LanePolicy, Lease, Request, Settlement, Token
 from gossamer.settings import Settings, load
-from gossamer.testing.audit import audit
 from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Cluster, Server
 

@@ -14,7 +14,7 @@ LIBRARIES = (
     "gossamer.frontier.valkey",
     "gossamer.settings",
     "gossamer.store.writer",
-    "gossamer.testing.audit",
+    "tests.support.auditor.audit",
     "gossamer.testing.plugin",
     "pytest",
 )

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from tests.support import fork_server
+from tests.support.auditor.audit import audit
 from tests.support.workers.recorder import RECORD
 from tests.support.workers.variants import PLAIN, Variant
 
@@ -21,7 +22,6 @@ from gossamer.frontier.codec import decode
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import DeadLetter
 from gossamer.settings import load
-from gossamer.testing.audit import audit
 from gossamer.testing.process import end, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -11,6 +11,7 @@ from collections import Counter as Tally
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tests.support.auditor.state import PartitionPicture
 from tests.support.model.partition import Partition
 
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -33,7 +34,6 @@ from gossamer.model import (
 from gossamer.settings import load
 from gossamer.testing.fault_proxy import FaultProxy
 from gossamer.testing.servers import Server
-from gossamer.testing.state import PartitionPicture
 
 FACTOR = int(os.environ.get("MACHINE_FACTOR", "1"))
 UNIT = 1000.0

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 from tests.frontier.contract.machine.ground import GROUPS, NAMES, UNIT, HeldTask, Worker, same_state
 from tests.frontier.contract.machine.operators import Operators
+from tests.support.auditor.audit import audit
 from tests.support.model.model import Model
 
 from gossamer.model import GroupPolicy, Settlement, Token
-from gossamer.testing.audit import audit
 from gossamer.testing.servers import Server
 
 

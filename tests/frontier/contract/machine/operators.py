@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 from tests.frontier.contract.machine.ground import DROPPED, GROUPS, HOSTS, LANES, NAMES, ROUND, UNIT
 from tests.frontier.contract.machine.workers import Workers
+from tests.support.auditor.remains import remains
 
 from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, Order, Request, SeenPolicy
-from gossamer.testing.remains import remains
 
 OPERATIONS = (
     "renew",

@@ -18,6 +18,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 from tests.frontier.contract.machine.ground import FACTOR
+from tests.support.auditor.audit import audit
+from tests.support.auditor.remains import remains
 
 from gossamer.errors import FrontierError
 from gossamer.frontier.call import Verb
@@ -37,8 +39,6 @@ from gossamer.model import (
 )
 from gossamer.settings import load
 from gossamer.testing import clock
-from gossamer.testing.audit import audit
-from gossamer.testing.remains import remains
 from gossamer.testing.servers import Server
 
 LEASE = 1_000.0

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.frontier.contract.conftest import made
 from tests.frontier.contract.conftest import settings as chosen
 from tests.frontier.contract.machine.ground import FACTOR
+from tests.support.auditor.remains import remains
 
 from gossamer.errors import GroupDropping, LaneKept, UnknownGroup, UnknownLane
 from gossamer.frontier.contract import Frontier
@@ -23,7 +24,6 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupPolicy, LanePolicy, Request, SeenPolicy, SeenScope, Selection, Settlement, StartState
 from gossamer.testing.contract.crawl import SETTLED, Crawl, Worker
 from gossamer.testing.contract.earlier_state import Picture, another_process, define_apart, go_back, picture
-from gossamer.testing.remains import remains
 from gossamer.testing.servers import Server
 
 PARTITIONS, ROUNDS, TURNS, QUIET, GROUP = 3, 3, 400, 6, "shop"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tests.support.auditor.state import look
+
 from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.testing.state import look
 
 KEPT = ("documents", "document", "workers")
 """What names groups and is not theirs: files of sites, and workers that served them."""

@@ -1,4 +1,4 @@
-"""Checking that everything stored of a crawl holds together.
+"""Check that everything stored of a crawl is consistent.
 
 For tests: every partition is read as a whole, so this takes as long as the crawl is large.
 """
@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from tests.support.auditor.state import PartitionPicture, look
+
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.testing.state import PartitionPicture, look
 
 
 def audit(frontier: ValkeyFrontier, *, filtered: bool = False) -> list[PartitionPicture]:
