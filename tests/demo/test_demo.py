@@ -15,6 +15,7 @@ import pytest
 
 from gossamer.cli import exit_codes
 from gossamer.demo.check import DemoOutcome, findings
+from gossamer.frontier.contract import Frontier
 from gossamer.frontier.valkey_async import AsyncValkeyFrontier
 from gossamer.model import Token
 from gossamer.settings import load
@@ -213,7 +214,7 @@ async def test_a_cancelled_worker_never_goes_on(valkey_server: Server, crawl_nam
         token = Token.fresh()
         while True:
             token = token.next()
-            await frontier.exchange(token)
+            await frontier.call(Frontier.exchange, token)
 
     async with await AsyncValkeyFrontier.open(settings) as frontier:
         for number in range(100):

@@ -94,7 +94,8 @@ class AsyncTransport:
 
     def call(self, verb: Verb[P, T], done: Done[T], /, *args: P.args, **kwargs: P.kwargs) -> None:
         if not self._closed:
-            self._spawn(getattr(self._frontier, verb.__name__), done, *args, **kwargs)
+            assert self._frontier is not None, "not open yet"
+            self._spawn(self._frontier.call, done, verb, *args, **kwargs)
 
     def _spawn(self, verb: Callable[..., Any], done: Done[Any], /, *args: Any, **kwargs: Any) -> None:
         task = self._loop.create_task(self._run(verb, done, args, kwargs))

@@ -1,4 +1,4 @@
-"""Calls of the server's functions, without I/O, and the two clients that make them: one blocking, one for asyncio.
+"""Calls of the server's functions, without I/O, and the blocking client that makes them.
 
 A call whose reply was lost is repeated unchanged, and so with the same token, until GOSSAMER_OUTAGE_SECONDS have passed: it takes
 effect at most once.
@@ -9,12 +9,12 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from gossamer.closeable import Closeable
 from gossamer.errors import FrontierError, FrontierUnavailable, FunctionsTooNew
 from gossamer.frontier.call import Verb, function_missing, translate
-from gossamer.frontier.connection import AsyncConnection, Connection, connect
+from gossamer.frontier.connection import Connection, connect
 from gossamer.frontier.connection.commands import Commands
 from gossamer.frontier.connection.failure import value
 from gossamer.frontier.connection.router import Conversation, RoutedCommand
@@ -142,29 +142,3 @@ class FunctionClient(Closeable):
 
     def close(self) -> None:
         self.connection.close()
-
-
-class AsyncFunctionClient:
-    """Calls functions over a connection for asyncio."""
-
-    def __init__(self, connection: AsyncConnection, outage: float, library: str | None = None) -> None:
-        self.connection = connection
-        self.calls = FunctionCalls(connection.commands, outage, library)
-
-    async def load_library(self) -> None:
-        await self.connection.drive(self.calls.load_library())
-
-    async def run(self, verb: Verb[T]) -> T:
-        return await self.connection.drive(self.calls.run(verb))
-
-    async def ask(self, calls: Sequence[RoutedCommand]) -> list[Any]:
-        return await self.connection.drive(self.calls.ask(calls))
-
-    async def close(self) -> None:
-        await self.connection.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()

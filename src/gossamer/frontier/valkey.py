@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial, wraps
-from typing import Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from gossamer.errors import UnknownCrawl
 from gossamer.frontier.call import Verb
@@ -40,6 +40,8 @@ from gossamer.settings import Settings, load
 P = ParamSpec("P")
 T = TypeVar("T")
 V = TypeVar("V")
+DERIVED: dict[str, tuple[type, Callable[..., Verb[Any]]]] = {}
+"""The verbs of the contract that are derived, by name: the class of `verbs` that has each, and its method there."""
 
 
 def found_crawl(connection: Connection, crawl: str) -> tuple[int, int]:
@@ -75,6 +77,7 @@ def blocking(part: type[V], verb: Callable[Concatenate[V, P], Verb[T]]) -> Calla
     def method(self: ValkeyFrontier, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self.connection.drive(self.calls.run(verb(self.verbs.part(part), *args, **kwargs)))
 
+    DERIVED[verb.__name__] = part, verb
     return method
 
 

@@ -47,7 +47,7 @@ def fcall(name: str, keys: Sequence[bytes | str], args: Sequence[Any]) -> Routed
 
 def call(connection: Connection | AsyncConnection, name: str, keys: Sequence[bytes | str], args: Sequence[Any]) -> Any:
     """Call a function; awaited for asyncio."""
-    return connection.execute(*fcall(name, keys, args).command, key=keys[0])
+    return connection.drive(connection.commands.execute(*fcall(name, keys, args).command, key=keys[0]))
 
 
 def many(
@@ -219,8 +219,8 @@ def test_single_server_in_both_kinds_of_code(servers: Servers) -> None:
                 11,
             ]
             assert await connection.drive(many(connection, [("peek", ["k"], [])])) == [b"11"]
-            assert (await connection.server_info()).version == info.version
-            assert len(await connection.function_list("probe")) == 1
+            assert (await connection.drive(connection.commands.server_info())).version == info.version
+            assert len(await connection.drive(connection.commands.function_list("probe"))) == 1
 
     asyncio.run(scenario())
 
@@ -331,7 +331,7 @@ def test_a_call_that_runs_while_its_connection_is_closed_ends_and_later_ones_fai
 
     async def scenario() -> None:
         connection = await connect_async(settings(f"redis://127.0.0.1:{port}"))
-        call = asyncio.create_task(connection.execute("BLPOP", "list", 0))
+        call = asyncio.create_task(connection.drive(connection.commands.execute("BLPOP", "list", 0)))
         while b"blocked_clients:1" not in await asyncio.to_thread(ask, port, "INFO", "clients"):
             await asyncio.sleep(0.05)
         await connection.close()
@@ -340,7 +340,7 @@ def test_a_call_that_runs_while_its_connection_is_closed_ends_and_later_ones_fai
         while await asyncio.to_thread(open_connections, port):
             await asyncio.sleep(0.05)
         with pytest.raises(FrontierError, match="was closed"):
-            await connection.execute("PING")
+            await connection.drive(connection.commands.execute("PING"))
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
@@ -395,7 +395,7 @@ def test_whatever_a_dead_connection_raises_is_a_lost_connection(
     async def scenario() -> None:
         port = servers.start()
         async with await connect_async(settings(f"redis://127.0.0.1:{port}")) as connection:
-            await connection.function_load(LIBRARY)
+            await connection.drive(connection.commands.function_load(LIBRARY))
             with monkeypatch.context() as patch:
                 patch.setattr(f"redis.asyncio.connection.AbstractConnection.{step}", broken)
                 if step == "connect":
@@ -460,7 +460,7 @@ def test_tls_with_authority_and_client_certificate(servers: Servers, certificate
 
     async def scenario() -> None:
         async with await connect_async(settings(f"valkeys://127.0.0.1:{port}?{client}")) as connection:
-            assert await connection.execute("PING") == b"PONG"
+            assert await connection.drive(connection.commands.execute("PING")) == b"PONG"
 
     asyncio.run(scenario())
     with connect(settings(f"rediss://127.0.0.1:{port}?{client.replace('ca=', 'verify=none&ca=')}")) as connection:
@@ -497,7 +497,7 @@ def test_sentinel_failover_is_followed(servers: Servers) -> None:
     async def scenario() -> None:
         with connect(settings(url)) as connection:
             async with await connect_async(settings(url)) as other:
-                assert await other.execute("SET", "k", "v") == b"OK"
+                assert await other.drive(other.commands.execute("SET", "k", "v")) == b"OK"
                 until(lambda: b"$1\r\nv" in ask(replica, "GET k"))
                 servers.kill(primary)
                 with pytest.raises(FrontierUnavailable):
@@ -514,7 +514,7 @@ def test_sentinel_failover_is_followed(servers: Servers) -> None:
                 until(back)
                 assert not any(doubts)
                 assert connection.execute("GET", "k") == b"v"
-                assert await other.execute("GET", "k2") == b"w"
+                assert await other.drive(other.commands.execute("GET", "k2")) == b"w"
 
     asyncio.run(scenario())
 

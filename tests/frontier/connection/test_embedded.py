@@ -192,12 +192,12 @@ def test_supervisor_killed_takes_the_server_along_and_the_data_is_still_there(di
 def test_connection_attaches_again_by_itself_after_its_supervisor_was_killed(directory: Path) -> None:
     async def scenario() -> None:
         async with await connect_async(settings(directory)) as connection:
-            await connection.execute("SET", "k", "v")
+            await connection.drive(connection.commands.execute("SET", "k", "v"))
             state = json.loads((directory / "state.json").read_bytes())
             os.kill(state["supervisor"], signal.SIGKILL)
             while not gone(state["pid"]):
                 await asyncio.sleep(0.02)
-            assert await connection.execute("GET", "k") == b"v"
+            assert await connection.drive(connection.commands.execute("GET", "k")) == b"v"
 
     asyncio.run(scenario())
 

@@ -11,13 +11,15 @@ from __future__ import annotations
 import asyncio
 import os
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar
 
 import pytest
 
-from gossamer.frontier.contract import Frontier
+from gossamer.frontier.connection import AsyncConnection, Connection
+from gossamer.frontier.connection.pool import Pool
+from gossamer.frontier.connection.router import Conversation
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.frontier.valkey_async import AsyncValkeyFrontier
 from gossamer.settings import Settings, load
@@ -25,6 +27,7 @@ from gossamer.testing import clock
 from gossamer.testing.contract import Crawl
 from gossamer.testing.servers import Cluster, SentinelPair, Server
 
+T = TypeVar("T")
 PLACES = ("valkey", "embedded", "redis-async", "cluster", "cluster-async", "sentinel-async")
 
 
@@ -42,59 +45,47 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("place_of_crawl", places_of(metafunc.definition.originalname))
 
 
-class OnLoop:
-    """An async frontier for blocking tests: each verb is run to its end on a loop of its own."""
+class OnLoop(ValkeyFrontier):
+    """A blocking frontier over the connection of an async one: each conversation is run to its end on a loop of its own."""
 
     def __init__(self, settings: Settings) -> None:
-        self._loop = asyncio.new_event_loop()
+        loop = asyncio.new_event_loop()
         try:
-            self._frontier = self._loop.run_until_complete(AsyncValkeyFrontier.open(settings))
+            opened = loop.run_until_complete(AsyncValkeyFrontier.open(settings))
         except BaseException:
-            self._loop.close()
+            loop.close()
             raise
-        self.crawl, self.partitions = self._frontier.crawl, self._frontier.partitions
+        connection = Connection(opened.connection.commands, LoopPool(loop, opened.connection), loop.close)
+        super().__init__(connection, opened.verbs, settings["GOSSAMER_OUTAGE_SECONDS"])
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        verb = getattr(self._frontier, name)
 
-        def run(*args: Any, **named: Any) -> Any:
-            answer = verb(*args, **named)
-            return self._all(answer) if isinstance(answer, AsyncIterator) else self._loop.run_until_complete(answer)
+class LoopPool(Pool):
+    """Drives conversations by an async connection."""
 
-        return run
+    def __init__(self, loop: asyncio.AbstractEventLoop, connection: AsyncConnection) -> None:
+        self._loop, self._connection = loop, connection
 
-    def _all(self, answers: AsyncIterator[Any]) -> Iterator[Any]:
-        while True:
-            try:
-                yield self._loop.run_until_complete(anext(answers))
-            except StopAsyncIteration:
-                return
-
-    def command(self, *words: str | int | bytes, key: str) -> Any:
-        return self._loop.run_until_complete(self._frontier.connection.execute(*words, key=key))
+    def drive(self, conversation: Conversation[T]) -> T:
+        return self._loop.run_until_complete(self._connection.drive(conversation))
 
     def close(self) -> None:
-        self._loop.run_until_complete(self._frontier.close())
-        self._loop.close()
+        self._loop.run_until_complete(self._connection.close())
 
 
 def settings(url: str, crawl: str, **more: Any) -> Settings:
     return load({"GOSSAMER_URL": url, "GOSSAMER_CRAWL": crawl, **more}, environ={})
 
 
-def made(frontier: ValkeyFrontier | OnLoop) -> Crawl:
+def made(frontier: ValkeyFrontier) -> Crawl:
     """The crawl of an open frontier."""
-    spoken = cast(ValkeyFrontier, frontier)
 
     def command(words: tuple[str | int | bytes, ...], key: str) -> Any:
-        if isinstance(frontier, OnLoop):
-            return frontier.command(*words, key=key)
         return frontier.connection.execute(*words, key=key)
 
     def move(seconds: float, tasks: tuple[str, ...]) -> None:
-        clock.advance(spoken, seconds, tasks=tasks)
+        clock.advance(frontier, seconds, tasks=tasks)
 
-    return Crawl(cast(Frontier, frontier), move, command)
+    return Crawl(frontier, move, command)
 
 
 @pytest.fixture(scope="session")
@@ -117,7 +108,7 @@ def data_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture
 def opened(crawl_name: str) -> Iterator[Callable[..., Crawl]]:
     """Opens crawls at a URL, and closes them after the test."""
-    frontiers: list[ValkeyFrontier | OnLoop] = []
+    frontiers: list[ValkeyFrontier] = []
 
     def open_crawl(url: str, name: str = crawl_name, *, asynchronous: bool = False, **more: Any) -> Crawl:
         chosen = settings(url, name, **more)

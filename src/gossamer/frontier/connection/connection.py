@@ -1,7 +1,6 @@
 """A connection to the frontier's server, whatever GOSSAMER_URL says: embedded, one server, sentinels, a cluster.
 
-`connect` for blocking code (any number of threads), `connect_async` for the tasks of one event loop. Both offer the
-same verbs, but for `matching`. A call is sent once and never repeated here: `FrontierUnavailable.maybe_executed` tells whether the
+`connect` for blocking code (any number of threads), `connect_async` for the tasks of one event loop. A call is sent once and never repeated here: `FrontierUnavailable.maybe_executed` tells whether the
 server may have executed it, and the caller, who has a token, decides. A forked child may go on using a blocking
 connection (it opens sockets of its own); an async one belongs to its event loop.
 """
@@ -11,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -34,18 +33,6 @@ def blocking(verb: Callable[Concatenate[Commands, P], Conversation[T]]) -> Calla
     @wraps(verb)
     def method(self: Connection, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self.drive(verb(self.commands, *args, **kwargs))
-
-    return method
-
-
-def awaited(
-    verb: Callable[Concatenate[Commands, P], Conversation[T]],
-) -> Callable[Concatenate[AsyncConnection, P], Coroutine[Any, Any, T]]:
-    """A coroutine method that sends this."""
-
-    @wraps(verb)
-    async def method(self: AsyncConnection, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.drive(verb(self.commands, *args, **kwargs))
 
     return method
 
@@ -92,7 +79,7 @@ class Connection(Closeable):
 
 
 class AsyncConnection:
-    """Connection for asyncio, made by `connect_async`. The verbs are those of `Connection`, as coroutines."""
+    """Connection for asyncio, made by `connect_async`: `await connection.drive(connection.commands.execute("PING"))`."""
 
     def __init__(self, commands: Commands, pool: AsyncPool, closing: Callable[[], None]) -> None:
         self.commands = commands
@@ -100,15 +87,6 @@ class AsyncConnection:
         self.drive = pool.drive
         self._pool = pool
         self._closing = closing
-
-    execute = awaited(Commands.execute)
-    execute_together = awaited(Commands.execute_together)
-    execute_everywhere = awaited(Commands.execute_everywhere)
-    function_load = awaited(Commands.function_load)
-    function_install = awaited(Commands.function_install)
-    function_list = awaited(Commands.function_list)
-    server_info = awaited(Commands.server_info)
-    server_infos = awaited(Commands.server_infos)
 
     async def close(self) -> None:
         await self._pool.close()
