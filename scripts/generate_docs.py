@@ -36,6 +36,7 @@ sys.path.insert(0, str(ROOT))
 from scripts import alerts_page, python_sites_page  # noqa: E402
 from scripts.reflow import main as reflow_pages  # noqa: E402
 from scripts.reflow import reflow  # noqa: E402
+from scripts.site_reference import reference  # noqa: E402
 
 REFERENCE = ROOT / "docs" / "reference"
 LUA = ROOT / "src" / "gossamer" / "frontier" / "server" / "lua"
@@ -157,7 +158,7 @@ def site_files_page() -> str:
     )
     sections = []
     shown: dict[str, set[tuple[str, ...]]] = {}
-    mappings = schema.reference()
+    mappings = reference()
     linked = re.compile(rf"\b({'|'.join(mapping.name for mapping in mappings)})\b")
     for mapping in mappings:
         where = f"Used in {', '.join(f'`{place}`' for place in mapping.where)}." if mapping.where else ""

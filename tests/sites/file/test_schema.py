@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from gossamer.sites import format
 from gossamer.sites.file.load import survey_text
-from gossamer.sites.file.schema import reference, schema
+from gossamer.sites.file.schema import schema
 from gossamer.sites.file.yaml import read
-from gossamer.sites.format import SiteModel, SiteSpec
 
 WHOLE = """
 site: bbs-{forum}
@@ -126,26 +124,3 @@ def test_no_mark_of_ours_is_left_in_it() -> None:
     rule = made["$defs"]["FieldRule"]["anyOf"][1]["properties"]
     assert {"default", "format", "value"} <= set(rule)
     assert "Another site file" in made["properties"]["extends"]["description"]
-
-
-def test_every_key_says_what_it_means() -> None:
-    models = [one for one in vars(format).values() if isinstance(one, type) and issubclass(one, SiteModel)]
-    assert [model.__name__ for model in models if model is not SiteModel and not model.__doc__] == []
-    assert [f"{mapping.name}.{key.name}" for mapping in reference() for key in mapping.keys if not key.meaning] == []
-
-
-def test_the_reference_has_every_key_with_type_and_default() -> None:
-    found = {mapping.name: mapping for mapping in reference()}
-    assert [key.name for key in found["Site"].keys] == [
-        field.alias or name for name, field in SiteSpec.model_fields.items()
-    ]
-    keys = {key.name: key for key in found["FieldRule"].keys}
-    assert (keys["from"].type, keys["from"].default) == ("text", "content")
-    assert keys["clean"].type.endswith("or Clean, or list of them")
-    assert {key.name: key.default for key in found["Seen"].keys}["scope"] == "forever"
-    assert {key.name: key.type for key in found["RequestRule"].keys}["timeout"] == "duration"
-    layer = found["Layer"]
-    assert layer.operating < {key.name for key in layer.keys}
-    assert {"fields", "follow", "records", "match", "format"}.isdisjoint(layer.operating)
-    assert {"stage", "weight", "backlog"} < layer.operating
-    assert found["Identity"].where == ("Site.identity", "Layer.identity")

@@ -1,19 +1,15 @@
-"""The JSON Schema of site files, for editors; and the reference of every key, from the same classes."""
+"""The JSON Schema of site files, for editors, and what the classes of the format say of every key."""
 
 from __future__ import annotations
 
 import ast
-import enum
 import inspect
 import textwrap
-import types
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Any, get_args
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
 from gossamer.sites.format import SiteSpec
 from gossamer.sites.format.values import SiteModel
@@ -43,7 +39,7 @@ def schema() -> dict[str, Any]:
     where the file extends no other."""
     made = SiteSpec.model_json_schema(by_alias=True)
     definitions = made.pop("$defs")
-    for model in _all_models():
+    for model in all_models():
         properties = (made if model is SiteSpec else definitions[model.__name__])["properties"]
         for name, text in descriptions(model).items():
             properties[model.model_fields[name].alias or name]["description"] = text
@@ -64,7 +60,7 @@ def schema() -> dict[str, Any]:
 def _with_shorthands(name: str, definition: dict[str, Any]) -> dict[str, Any]:
     definition = dict(definition)
     if definition.get("description"):
-        definition["description"] = _one_line(definition["description"])
+        definition["description"] = one_line(definition["description"])
     if name not in SHORTHANDS:
         return definition
     said = definition.pop("description", "")
@@ -118,40 +114,7 @@ def _nullable(property: Any) -> Any:
     return {"anyOf": [inner, {"type": "null"}], **outer} if inner else property
 
 
-class KeyReference(NamedTuple):
-    """One key of a mapping: how it is written, what it is when it is not, what it means."""
-
-    name: str
-    type: str
-    default: str
-    meaning: str
-
-
-class MappingReference(NamedTuple):
-    """One mapping of a site file. `where` are the keys at which it stands; `operating`, of its keys, those that are for operators."""
-
-    name: str
-    meaning: str
-    where: tuple[str, ...]
-    keys: tuple[KeyReference, ...]
-    operating: frozenset[str] = frozenset()
-
-
-def reference() -> list[MappingReference]:
-    """Every mapping of the format with all of its keys: the site first, and each before those that stand in it."""
-    return [
-        MappingReference(
-            _name(model),
-            _one_line(inspect.getdoc(model) or ""),
-            tuple(sorted(places, key=lambda place: not place.startswith("Site."))),
-            _keys(model),
-            getattr(model, "OPERATING", frozenset()),
-        )
-        for model, places in _all_models().items()
-    ]
-
-
-def _all_models() -> dict[type[BaseModel], list[str]]:
+def all_models() -> dict[type[BaseModel], list[str]]:
     """The mappings of the format, each with the keys at which it stands."""
     where: dict[type[BaseModel], list[str]] = {SiteSpec: []}
 
@@ -161,7 +124,7 @@ def _all_models() -> dict[type[BaseModel], list[str]]:
         for name, field in sorted(model.model_fields.items(), key=lambda item: item[0] in operating):
             for inner in _models(field.annotation):
                 known = inner in where
-                where.setdefault(inner, []).append(f"{_name(model)}.{field.alias or name}")
+                where.setdefault(inner, []).append(f"{mapping_name(model)}.{field.alias or name}")
                 if not known:
                     visit(inner)
 
@@ -190,72 +153,7 @@ def _docstrings(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
                 yield name, inspect.cleandoc(found)
 
 
-def _keys(model: type[BaseModel]) -> tuple[KeyReference, ...]:
-    said = descriptions(model)
-    return tuple(
-        KeyReference(
-            field.alias or name,
-            _type(field.annotation, field.metadata, field.json_schema_extra),
-            _default(field),
-            _one_line(said.get(name, "")),
-        )
-        for name, field in model.model_fields.items()
-    )
-
-
-def _default(field: FieldInfo) -> str:
-    if field.is_required():
-        return "required"
-    value = field.get_default(call_default_factory=True)
-    if value is None or value is PydanticUndefined or value in ((), {}, ""):
-        return ""
-    if isinstance(value, BaseModel):
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, enum.Enum):
-        return str(value.value)
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(str, value))}]"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _type(annotation: Any, metadata: Any = (), extra: Any = None) -> str:
-    origin = get_origin(annotation)
-    marks = [extra, *(getattr(one, "json_schema_extra", None) for one in metadata)]
-    way = next((mark["written"] for mark in marks if isinstance(mark, dict) and "written" in mark), None)
-    if origin is Annotated:
-        inner, *more = get_args(annotation)
-        return _type(inner, more)
-    if way in ("duration", "size"):
-        return str(way)
-    if origin in (Union, types.UnionType):
-        return " or ".join(dict.fromkeys(_type(one) for one in get_args(annotation) if one is not type(None)))
-    if origin is Literal:
-        return " or ".join(map(str, get_args(annotation)))
-    if origin is dict:
-        return f"mapping of {_type(get_args(annotation)[1])}"
-    if origin in (tuple, list):
-        items = [one for one in get_args(annotation) if one is not Ellipsis]
-        if origin is tuple and len(items) > 1:
-            return f"[{', '.join(map(_type, items))}]"
-        one = _type(items[0])
-        return f"{one}, or list of them" if way == "listed" else f"list of {one}"
-    return _plain(annotation)
-
-
-def _plain(annotation: Any) -> str:
-    known = {str: "text", int: "whole number", float: "number", bool: "true or false", Any: "anything"}
-    if annotation in known:
-        return known[annotation]
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation.__name__
-    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
-        return " or ".join(str(member.value) for member in annotation)
-    return str(annotation)
-
-
-def _name(model: type[BaseModel]) -> str:
+def mapping_name(model: type[BaseModel]) -> str:
     """What the reference calls a mapping: the whole file is the site."""
     return "Site" if model is SiteSpec else model.__name__
 
@@ -267,5 +165,5 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _models(argument)
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     return " ".join(text.split())

@@ -110,7 +110,7 @@ class PostgreSQL(Database):
     back: ClassVar[Mapping[str, Take]] = {
         "json": json.loads,
         "bytes": bytes,
-        "datetime": lambda value: value.astimezone(UTC),
+        "datetime": _in_utc,
     }
 
     def engine(self) -> Engine:
