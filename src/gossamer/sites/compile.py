@@ -27,9 +27,8 @@ from gossamer.sites.secrets import Secrets, names_of
 from gossamer.sites.seeds import count, unfold
 from gossamer.sites.tables.tables import Rows, tables
 from gossamer.sites.url.apart import layers_apart
+from gossamer.sites.url.head import may_refresh, meta_refresh_target, own_url
 from gossamer.sites.url.identity import Identifier
-from gossamer.sites.url.meta_refresh import may_refresh, meta_refresh_target
-from gossamer.sites.url.own import own_url
 
 NOTHING_GRANTED = Grant()
 SINCE, LAYER = "since", "layer"

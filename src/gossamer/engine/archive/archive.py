@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
-from gossamer.engine.archive.files import write_file
 from gossamer.engine.archive.warc import WarcWriter
 from gossamer.engine.sites import ServedSite
+from gossamer.errors import ArchiveFailed
 from gossamer.model.page import Response
 
 FILES = "files"
@@ -37,3 +40,25 @@ class Archive:
     def close(self) -> None:
         for writer in self._writers.values():
             writer.close()
+
+
+def write_file(directory: Path, name: str, body: bytes) -> Path:
+    """Write a file as a whole or not at all, for its owner only; one of the same name is replaced. Raises ArchiveFailed."""
+    path = directory / name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Made with mode 0600.
+        number, half = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
+        try:
+            with os.fdopen(number, "wb") as file:
+                file.write(body)
+            os.replace(half, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(half)
+            raise
+    except OSError as error:
+        raise ArchiveFailed(
+            f"Pages cannot be kept in {directory}: {error}. Make room, or name another `archive_pages`."
+        ) from error
+    return path

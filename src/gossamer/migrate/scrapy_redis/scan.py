@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from gossamer.migrate.scrapy_redis import classes as derived_from
-from gossamer.migrate.scrapy_redis import keys, other_files, settings
+from gossamer.migrate.scrapy_redis import keys, settings
 from gossamer.migrate.scrapy_redis.finding import Edit, Finding, FindingVerdict
 from gossamer.migrate.scrapy_redis.meta import MetaReader
 from gossamer.migrate.scrapy_redis.names import PACKAGE, Classes, Module
-from gossamer.migrate.scrapy_redis.rewrite import Rewriter
+from gossamer.migrate.scrapy_redis.rewrite import PATH, Rewriter
 from gossamer.migrate.scrapy_redis.rules import RULES
 from gossamer.migrate.scrapy_redis.source_text import SourceText, UnreadableSource
 
 _NAMED = re.compile(rf"\b{PACKAGE}")
+_REQUIRED = re.compile(r"(?i)(?<![\w/.-])scrapy[-_]redis(-\w+)*(?![\w/.-])")
+_MANIFEST = re.compile(
+    r"(?i)(?:.*/)?(requirements/.*\.(?:txt|in)|[\w.-]*requirements[\w.-]*\.(?:txt|in)|setup\.cfg|pyproject\.toml|pipfile|environment\.ya?ml)"
+)
+_INSTALLING = re.compile(r"(?i)\b(?:pip3?|pipenv|poetry|uv|conda|mamba)\b.*\b(?:install|add)\b")
 
 
 @dataclass
@@ -43,7 +48,7 @@ def scan(files: Mapping[str, bytes]) -> ScanReport:
     modules: list[tuple[Module, SourceText]] = []
     for path, data in sorted(files.items()):
         if not path.endswith((".py", ".pyw")):
-            found.update(other_files.findings(path, data))
+            found.update(_in_other_file(path, data))
         elif copy := _copy(path):
             found.add(Finding(copy, 0, "copied-package", f"a copy of {PACKAGE} is part of the project"))
         else:
@@ -105,3 +110,16 @@ def _unreadable(path: str, data: bytes, error: UnreadableSource) -> Iterable[Fin
     for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
         if _NAMED.search(line):
             yield Finding(path, number, "unwritten", line.strip()[:100])
+
+
+def _in_other_file(path: str, data: bytes) -> Iterator[Finding]:
+    """What a file that is not Python requires, runs, and does to the keys."""
+    manifest = _MANIFEST.fullmatch(path)
+    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+        if line.lstrip().startswith("#"):
+            continue
+        if (manifest or _INSTALLING.search(line)) and _REQUIRED.search(line):
+            yield Finding(path, number, "requirement", line.strip()[:100])
+        if PATH.search(line):
+            yield Finding(path, number, "text-path", line.strip()[:100])
+        yield from keys.in_text(path, number, line)

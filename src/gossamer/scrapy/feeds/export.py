@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Mapping
@@ -13,7 +14,6 @@ from gossamer.errors import GossamerError
 from gossamer.frontier import codec
 from gossamer.frontier.codec import CLASS
 from gossamer.scrapy.feeds.position import State
-from gossamer.scrapy.feeds.tap import Tap
 
 logger = logging.getLogger(__name__)
 
@@ -108,3 +108,31 @@ def _columns(exporter: Any) -> list[str] | None:
     if not isinstance(found, Collection) or isinstance(found, Mapping):
         return None
     return list(found) if all(isinstance(name, str) for name in found) else None
+
+
+class Tap(io.BytesIO):
+    """A file for an exporter, behind the bytes that its feed has already. Exporters ask where they are: one leaves out its header
+    where the file is not empty, one of UTF-16 its byte order mark."""
+
+    def __init__(self, base: int) -> None:
+        super().__init__()
+        self.base = base
+
+    def tell(self) -> int:
+        return self.base + super().tell()
+
+    def seek(self, place: int, whence: int = io.SEEK_SET) -> int:
+        if whence == io.SEEK_SET:
+            if place < self.base:
+                raise io.UnsupportedOperation(
+                    f"An exporter of a feed cannot go back to byte {place}: what is before byte {self.base} is in the file."
+                )
+            place -= self.base
+        return self.base + super().seek(place, whence)
+
+    def take(self) -> bytes:
+        """What was written since the last call."""
+        data = self.getvalue()
+        super().seek(0)
+        self.truncate()
+        return data
