@@ -206,6 +206,7 @@ class NativeWorker:
             self._record_sink,
             RoundStart(calls, self._record_sink, request_adder, payload_max, job.layer),
             current=lambda: self._updates.current(),
+            schedule=files.schedule,
             define=self._groups.define,
             repeat=job.repeat,
             only=job.layer,

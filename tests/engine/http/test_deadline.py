@@ -43,7 +43,7 @@ def _rounds(event: asyncio.Event) -> Coroutine[Any, Any, None]:
     request_adder: Any = None
     calls = RoundCalls(ask, Token.fresh(), 60)
     start = RoundStart(calls, record_sink, request_adder, 1000)
-    rounds = SiteRounds(calls, SiteSet(), record_sink, start, current=current, define=define)
+    rounds = SiteRounds(calls, SiteSet(), record_sink, start, current=current, schedule=lambda _: None, define=define)
     rounds.called = event
     return rounds.run()
 

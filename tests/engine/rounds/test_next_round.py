@@ -24,12 +24,9 @@ async def test_a_server_that_went_back_is_not_asked_for_a_round_after_those_that
             return begins
         return [RoundInfo("a", known, "ended", 0.0, 1.0, 1.0, "", "", 0, 0, 0, 0, False, "")]
 
-    site = cast(
-        ServedSite,
-        SimpleNamespace(name="a", compiled=SimpleNamespace(site=SimpleNamespace(schedule=Schedule(every=10)))),
-    )
+    site = cast(ServedSite, SimpleNamespace(name="a"))
     row = cast(GroupCounts, SimpleNamespace(round=7, paused="", start="done"))
-    rounds = NextRounds(cast(Any, ask))
+    rounds = NextRounds(cast(Any, ask), lambda _: Schedule(every=10))
     rounds.heard(cast(Counts, SimpleNamespace(now=5000.0, led=False, clocks={"a": 1000.0})))
     assert not await rounds.begun(site, row, over=True)
     assert [name for name, _ in asked] == [Frontier.rounds.__name__]

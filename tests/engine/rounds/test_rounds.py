@@ -17,6 +17,7 @@ from gossamer.engine.worker import NativeWorker
 from gossamer.errors import UnknownGroup
 from gossamer.frontier.call import function_call, read
 from gossamer.frontier.server import keys
+from gossamer.registry.registry import Registry
 from gossamer.testing.servers import Server
 
 SITE = """
@@ -112,10 +113,38 @@ async def test_lists_are_read_again_while_details_of_the_last_round_are_still_fe
     assert site.paths().count("/page/3") == 1
 
 
-def _states(crawl: Crawl) -> list[str]:
+@pytest.mark.parametrize("drained", [False, True])
+async def test_rounds_begin_as_the_newest_file_says_also_where_a_worker_may_not_use_it(
+    crawl: Crawl, site: Site, drained: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """This worker serves the rest of the site as before; when rounds begin concerns all workers."""
+    often, seldom = "    schedule: {every: 1s}\n", "    schedule: {every: 1d}\n"
+    site.on("/list", links())
+    crawl.push(SITE + often)
+    async with working(NativeWorker(crawl.settings, NativeJob(stage=None, forever=True, repeat=True))):
+        await until(lambda: len(_states(crawl)) > 1)
+        refused = "    request: {headers: {X-Test: '${NOT_GRANTED}'}}\n"
+        crawl.push(SITE + (often if drained else seldom) + refused)
+        await until(lambda: "The site file site cannot be used" in caplog.text)
+        if drained:
+            caplog.clear()
+            with crawl.frontier() as frontier:
+                Registry(frontier).drain("site", who="")
+            await until(lambda: "The site file site cannot be used" in caplog.text)
+        before = len(_states(crawl))
+        crawl.push(
+            SITE.replace("site: pages", "site: others").replace("table: pages", "table: others") + often, "others"
+        )
+        await until(lambda: len(_states(crawl, "others")) > 3)
+        # One may have been about to begin.
+        assert len(_states(crawl)) <= before + 1
+        assert _states(crawl)[-1] == "ended"
+
+
+def _states(crawl: Crawl, name: str = "pages") -> list[str]:
     """Of the rounds, the oldest first."""
     with crawl.frontier() as frontier, suppress(UnknownGroup):
-        return [info.state for info in reversed(frontier.rounds("pages"))]
+        return [info.state for info in reversed(frontier.rounds(name))]
     return []
 
 

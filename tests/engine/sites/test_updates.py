@@ -230,7 +230,7 @@ async def test_rounds_begin_again_where_the_server_has_lost_that_a_file_is_drain
             server.call("SAVE")
             with crawl.frontier() as frontier:
                 Registry(frontier).drain("site", who="me")
-            await until(lambda: worker._site_set.sites["pages"].compiled.site.schedule is None)
+            await until(lambda: worker._files.schedule("pages") is None)
             server.kill()
             server.restart()
             with crawl.frontier() as frontier:

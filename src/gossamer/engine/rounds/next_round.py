@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from math import inf
 from typing import NamedTuple
 
@@ -31,8 +32,8 @@ class NextRounds:
     """Decides by the server's time: a clock of this machine that is wrong begins no round. Of several servers, the one that notes the
     site's rounds."""
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __init__(self, ask: Ask, schedule: Callable[[str], Schedule | None]) -> None:
+        self._ask, self._schedule = ask, schedule
         self._ahead = 0.0
         """The server's time less the monotonic time of this process: of several servers, that of the latest clock."""
         self._led = False
@@ -57,14 +58,14 @@ class NextRounds:
 
     def concerns(self, site: ServedSite, number: int) -> bool:
         """Whether it is time to decide about a site whose round of this number is over."""
-        schedule, known = site.compiled.site.schedule, self.looks.get(site.name)
+        schedule, known = self._schedule(site.name), self.looks.get(site.name)
         if schedule is None:
             return False
         return known is None or known.schedule != schedule or known.round != number or self.now >= known.at
 
     async def begun(self, site: ServedSite, row: GroupCounts, *, over: bool, rests: bool = False) -> bool:
         """Begin the next round if it is due; whether it was. `over`: the last one has ended; `rests`: nothing more can be done for it."""
-        schedule = site.compiled.site.schedule
+        schedule = self._schedule(site.name)
         if schedule is None or not (over or rests or Overlap(schedule.overlap) in (Overlap.RESEED, Overlap.REPLACE)):
             return False
         paused = row.paused not in ("", PAGES_FULL)

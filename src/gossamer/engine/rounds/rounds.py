@@ -23,6 +23,7 @@ from gossamer.errors import FrontierUnavailable, GroupDropping, MemoryLimitReach
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Counts, EndState, GroupCounts, LaneCounts, StartState
 from gossamer.model.reply import LOGIN_FAILED, PAGES_FULL
+from gossamer.sites.format import Schedule
 from gossamer.sites.schedule import is_late
 
 logger = logging.getLogger(__name__)
@@ -42,8 +43,8 @@ class SiteRounds:
     """Checks the rounds of the sites, and begins and ends those whose lease it gets. `only` is the one layer that is crawled, "" for all.
     `open_hint` says how much the frontier had open of these sites a moment ago, None if that is unknown. While that is nothing, sites
     need no look whose round is over: what happens to them opens something. `current` says whether the sites are those of the crawl's
-    files as they are now: no round begins with an older file than the one that was there when it was asked for. `define` defines the
-    lanes of a site whose group was dropped, and that somebody wants again. `awaits` gets, by site, what another worker does and this one
+    files as they are now: no round begins with an older file than the one that was there when it was asked for. `schedule` says when rounds
+    of a site begin. `define` defines the lanes of a site whose group was dropped, and that somebody wants again. `awaits` gets, by site, what another worker does and this one
     would do otherwise."""
 
     def __init__(
@@ -54,6 +55,7 @@ class SiteRounds:
         start: RoundStart,
         *,
         current: Callable[[], Awaitable[bool]],
+        schedule: Callable[[str], Schedule | None],
         define: Callable[[ServedSite], Awaitable[None]],
         repeat: bool = False,
         only: str = "",
@@ -62,13 +64,13 @@ class SiteRounds:
     ) -> None:
         self._calls, self._site_set, self._record_sink, self._start = calls, site_set, record_sink, start
         self._current, self._repeat, self._only, self._open = current, repeat, only, open_hint
-        self._define = define
+        self._define, self._schedule = define, schedule
         self._awaits = {} if awaits is None else awaits
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._over: dict[str, int] = {}
         self._resting: set[str] = set()
         """Sites with waiting pages, none of which can be fetched in this round."""
-        self.next_rounds = NextRounds(calls.ask)
+        self.next_rounds = NextRounds(calls.ask, schedule)
         self._forced = True
         self._not_before = 0.0
         self._back: set[str] = set()
@@ -282,7 +284,7 @@ class SiteRounds:
         async with self._calls.lease(site.name, Frontier.renew_end, Frontier.release_end):
             info = next(iter(await self._calls.patiently(Frontier.rounds, site.name, 1)), None)
             if info is not None and info.began is not None and info.ended is not None:
-                note["late"] = is_late(site.compiled.site.schedule, info.began, info.ended)
+                note["late"] = is_late(self._schedule(site.name), info.began, info.ended)
             if site.after_round is not None:
                 try:
                     await hooks.call(site.after_round, site.name, number)

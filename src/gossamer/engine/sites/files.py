@@ -22,7 +22,7 @@ from gossamer.sites.crossing import ANY, has_functions, split, target_sites, tar
 from gossamer.sites.file.grant import Grant, grant_of
 from gossamer.sites.file.load import LoadedSite, sound, survey_text
 from gossamer.sites.file.problems import SiteErrors, did_you_mean
-from gossamer.sites.format import SiteSpec
+from gossamer.sites.format import Schedule, SiteSpec
 from gossamer.sites.python.code import LoadedCode
 from gossamer.sites.tables.clash import FedTable, clashes, fed_tables
 
@@ -69,6 +69,8 @@ class SiteFiles:
         """Of the files whose sites are served as they say, so without those that are drained."""
         self._draining: set[str] = set()
         """Files whose sites begin no rounds any more."""
+        self._schedules: dict[str, Schedule | None] = {}
+        """What the newest files say of their sites, also those that cannot be used here."""
         self._feeds: dict[str, list[FedTable]] = {}
         """The tables of the sites to serve that another one may feed, too."""
         self._clashes: set[str] = set()
@@ -111,6 +113,7 @@ class SiteFiles:
                     changed += await self._read(info.name)
                 except SiteError as error:
                     self._unusable.add(info.name)
+                    self._texts.pop(info.name, None)
                     logger.error(
                         "The site file %s cannot be used; its sites are served as before: %s", info.name, error
                     )
@@ -130,6 +133,10 @@ class SiteFiles:
     def is_held(self, site: str) -> bool:
         """Whether the present version of a site's file cannot be used here, or not yet."""
         return site in self._held or self._owners.get(site) in self._unusable
+
+    def schedule(self, site: str) -> Schedule | None:
+        """When rounds of a site begin, as the crawl's file says now: also where this worker serves it by an older one."""
+        return self._schedules.get(site)
 
     def _report_clashes(self) -> None:
         """Report tables whose rows two sites overwrite, each once."""
@@ -201,6 +208,7 @@ class SiteFiles:
         sites = await asyncio.to_thread(self._sound, document.text, file)
         self._owners = {name: owner for name, owner in self._owners.items() if owner != file}
         self._owners.update((one.site.site, file) for one in sites)
+        self._schedules.update((one.site.site, None if drained else one.site.schedule) for one in sites)
         wanted = [one for one in sites if self._serves(one.site)]
         if wrong := [problem for one in wanted for problem in check_grant(one.site, one.spot, grant)]:
             raise SiteErrors(wrong)
@@ -216,8 +224,7 @@ class SiteFiles:
                     each.site.site,
                     path,
                 )
-        specs = [one.site.model_copy(update={"schedule": None}) if drained else one.site for one in wanted]
-        found = [compile_site(spec, grant=grant) for spec in specs]
+        found = [compile_site(one.site, grant=grant) for one in wanted]
         for one in found:
             one.other_site = self.other_site
             self._compiled[one.name] = one
