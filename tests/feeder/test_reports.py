@@ -68,6 +68,11 @@ def test_only_the_end_of_a_page_is_reported() -> None:
     for ending in (Ending.RETRY, Ending.REPLACED):
         again = Settlement(lease, ending, add=[page])
         assert reported(again) == again
+    for ending in (Ending.DONE, Ending.REPLACED):
+        visited = reported(Settlement(lease._replace(visit=True), ending, add=[page]))
+        assert (list(visited.push), visited.add) == ([], [request]), (
+            "another visit of a page with a record is of no task"
+        )
     failed = reported(Settlement(lease, Ending.FAILED, reason="status_500"))
     assert json.loads(failed.push[0][1]) == {"key": "k", "try": 2, "state": "failed", "detail": "status_500"}
 

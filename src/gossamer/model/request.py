@@ -83,7 +83,8 @@ class Lease(NamedTuple):
     `attempt` counts leases of this request, this one included. `alone` marks a request that killed its workers
     before: it is leased to a worker that holds nothing else. `send_by` is the server time after which an unsent lease
     must be released instead of sent, so that hosts never see two requests closer than their delay. `paced`: its host has a delay, and
-    gets no other request before this one is reported as sent (see `Sent`), released, or past its send window.
+    gets no other request before this one is reported as sent (see `Sent`), released, or past its send window. `visit`: the page has a record, and
+    is visited again by the request that led to it before.
     """
 
     partition: int
@@ -100,6 +101,7 @@ class Lease(NamedTuple):
     deadline: float
     send_by: float
     paced: bool = False
+    visit: bool = False
 
 
 class Sent(NamedTuple):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
+from contextlib import closing
 from itertools import pairwise
 
 import pytest
@@ -14,6 +17,7 @@ from gossamer.engine.worker import NativeWorker
 from gossamer.frontier import codec
 from gossamer.model import PageEvent, PageInfo, PageState
 from gossamer.model.page import NOTHING, PageRequest, Record, Response
+from gossamer.testing.servers import Server
 
 SITE = """
     site: forum
@@ -119,6 +123,36 @@ async def test_pages_are_visited_again_and_their_records_say_what_was_found(craw
     assert found["/page/broken"].interval > 1
     assert PageEvent.REPLACED in events(found["/page/moved"])
     assert [reason for reason, _ in crawl.dead("forum")] == ["http_500"] * site.paths().count("/page/broken")
+
+
+@pytest.mark.timeout(120)
+async def test_another_visit_is_of_no_task_and_of_the_present_round(
+    crawl: Crawl, site: Site, valkey_server: Server, crawl_name: str
+) -> None:
+    """The end of a task was reported with every visit. What it redirected to was visited with it, besides its own visits. Rows named the
+    round of the first visit."""
+    site.on("/page/moved", Reply(302, headers={"Location": "/page/target"}))
+    file = SITE.replace("seeds: [SITE/list]", f"seeds: [{{tasks: '{crawl_name}:tasks'}}]")
+    crawl.push(file + "    store: {page: {table: pages, key: [url], add: [url, round]}}\n")
+    for name in ("moved", "plain"):
+        report = {"list": f"{crawl_name}:ended", "key": name, "try": 1}
+        task = json.dumps({"url": f"{site.url}/page/{name}", "report": report})
+        valkey_server.call("RPUSH", f"{crawl_name}:tasks", task)
+
+    def rounds() -> set[int]:
+        with closing(sqlite3.connect(crawl.folder / "items.db")) as database:
+            return {number for (number,) in database.execute("select round from pages")}
+
+    async with working(NativeWorker(crawl.settings, NativeJob(stage=None, repeat=True))):
+        await until(lambda: min(map(site.paths().count, ("/page/plain", "/page/target"))) >= 3)
+        with crawl.frontier() as frontier:
+            frontier.new_round("forum", 1)
+        await until(lambda: rounds() == {1})
+    times = [visit.time for visit in site.visits if visit.path == "/page/target"]
+    assert all(later - earlier > 0.95 for earlier, later in pairwise(times)), "it was fetched before it was due"
+    ended = valkey_server.call("LRANGE", f"{crawl_name}:ended", 0, -1)
+    assert isinstance(ended, list)
+    assert sorted(json.loads(str(one))["key"] for one in ended) == ["moved", "plain"]
 
 
 def test_a_page_is_known_by_its_records_then_its_links_then_its_body() -> None:

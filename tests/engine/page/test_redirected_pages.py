@@ -6,8 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 from tests.engine.page.test_whole_pages import BY_HEADER
-from tests.support.native_crawl import Crawl
+from tests.support.native_crawl import Crawl, until, working
 from tests.support.site import Reply, Site, Visit, data, links
+
+from gossamer.engine.job import NativeJob
+from gossamer.engine.worker import NativeWorker
 
 PAGED = BY_HEADER.replace("{turn}", "{turn+1}")
 LOGIN = "login: {url: SITE/login, form: {user: x}, check: {contains: in}, expires: {redirect: /login$}}"
@@ -154,6 +157,45 @@ async def test_pages_whose_session_ends_when_they_are_asked_for_after_redirects_
     await crawl.run()
     assert crawl.dead("pages") == []
     assert sorted(item["title"] for item in crawl.items("pages")) == [f"/page/{one}" for one in range(3)]
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("records", "replies"),
+    [
+        ("page_records: true, ", ()),
+        ("revisit: 1s, ", ()),
+        ("revisit: {every: 1s, min: 1s, max: 1s, adaptive: true}, ", ()),
+        ("revisit: {every: 1s, gone: 9}, ", (404,)),
+        ("revisit: 1s, ", (500,)),
+    ],
+)
+async def test_pages_with_records_that_redirect_in_a_session_are_read(
+    crawl: Crawl, site: Site, records: str, replies: tuple[int, ...]
+) -> None:
+    """Two URLs lead to one page, which may be missing or fail at first. The look at where they lead was taken for its visit."""
+    site.on("/list", links("/old/1", "/old/2"))
+    site.on("/login", Reply(body="in", headers={"Set-Cookie": "session=1"}))
+    site.on("/old/1", to("/page/1")).on("/old/2", to("/page/1"))
+    # Each of the URLs looks where it leads, before the page itself is fetched.
+    site.on("/page/1", *(Reply(status, times=2) for status in replies))
+    crawl.push(f"""
+    site: pages
+    seeds: [SITE/list]
+    politeness: {{robots: ignore, concurrency: 1}}
+    request: {{retries: 0}}
+    {LOGIN}
+    layers:
+      list: {{match: ^/list, follow: [{{css: a, to: page}}]}}
+      page: {{match: '^/(old|page)/', {records}fields: {{title: title}}}}
+    """)
+    if "revisit" not in records:
+        await crawl.run()
+        assert [item["title"] for item in crawl.items("pages")] == ["/page/1"]
+        return
+    async with working(NativeWorker(crawl.settings, NativeJob(stage=None, repeat=True))):
+        await until(lambda: [item["title"] for item in crawl.items("pages")][:3] == ["/page/1"] * 3)
+    assert len(crawl.dead("pages")) == 2 * replies.count(500)
 
 
 async def test_all_pages_that_failed_at_one_url_are_kept_and_fetched_again(crawl: Crawl, site: Site) -> None:

@@ -13,13 +13,13 @@ from gossamer.cli.options import argument, flag, option
 from gossamer.cli.progress import duration
 from gossamer.cli.timestamp import moment, when
 from gossamer.courier.task.report import without_report
-from gossamer.engine.page.payload import pack, unpack
+from gossamer.engine.page.payload import pack, unpack, visited_again
 from gossamer.errors import DecodingError, EncodingError, SiteError, UnknownLane
 from gossamer.frontier import codec
 from gossamer.frontier.snapshot import line
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, PageInfo, PageState, Request
-from gossamer.model.page import NOTHING, PageRequest
+from gossamer.model.page import PageRequest
 from gossamer.model.reply import Counts
 from gossamer.registry import KIND, Registry
 from gossamer.sites.compile import CompiledSite, compile_site
@@ -222,8 +222,7 @@ def _kept_request(frontier: ValkeyFrontier, place: Place) -> Request | None:
         [kept] = frontier.page_records(place.lane, [place.fingerprint])
         letter = None if kept else dead_letter_of(frontier, place.lane, place.request.host, place.fingerprint)
         stored = kept or letter
-        # Whose task it was has been told what became of it.
-        return pack(unpack(stored)._replace(always=True, task=NOTHING), place.lane) if stored else None
+        return pack(visited_again(unpack(stored))._replace(always=True), place.lane) if stored else None
     except (UnknownLane, DecodingError, EncodingError):
         return None
 

@@ -119,7 +119,12 @@ def report_in(payload: bytes) -> TaskReport | None:
 def reported(settlement: Settlement) -> Settlement:
     """The settlement with the report of its page, if a task asked for one and the page has come to its end."""
     # Looked for in the bytes: most requests are of no task, and decoding costs.
-    if _CARRIED not in settlement.lease.payload or settlement.ending not in (Ending.DONE, Ending.FAILED):
+    if _CARRIED not in settlement.lease.payload:
+        return settlement
+    if settlement.lease.visit:
+        # The first visit was that of the task.
+        return settlement._replace(add=[without_report(child) for child in settlement.add])
+    if settlement.ending not in (Ending.DONE, Ending.FAILED):
         return settlement
     report = report_in(settlement.lease.payload)
     if report is None:

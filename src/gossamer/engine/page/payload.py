@@ -98,5 +98,10 @@ def unpack(lease: Lease | PageInfo | DeadLetter) -> PageRequest:
     )
 
 
+def visited_again(request: PageRequest) -> PageRequest:
+    """The request of a page that is visited again: it is of no task, no start of a round and no session of then, and of the present round."""
+    return request._replace(round=None, again="", always=False, task=NOTHING, way=NOT_ON_ITS_WAY)
+
+
 def _text(value: Any) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)

@@ -91,6 +91,8 @@ class PageProcessor:
         request: PageRequest | None = None
         try:
             request = payload.unpack(lease)
+            if lease.visit:
+                request = payload.visited_again(request)
             if layer is None:
                 found = await self._unserved.layer_of(lease, request)
                 if not isinstance(found, ServedLayer):

@@ -324,7 +324,7 @@ class Export:
         record: Line = {"type": "dead", **{name: getattr(row, name) for name in names}}
         if not self._secrets:
             record["detail"] = concealed(row.detail)
-        if row.record[:1] in (b"\0", b"\x02") and len(row.record) >= 9:
+        if row.record[:1] in (b"\0", b"\x02", b"\x04") and len(row.record) >= 9:
             fingerprint = int.from_bytes(row.record[1:9], "big")
             record["fingerprint"] = line.fingerprint_text(fingerprint)
             record |= {"dont_filter": True} if row.record[0] == 2 else {}

@@ -46,6 +46,8 @@ class Queued(NamedTuple):
 
     name: str
     filtered: bool
+    visit: bool = False
+    """Whether the page was visited before, and its time has come."""
 
 
 @dataclass
@@ -104,10 +106,9 @@ class PageMachine(RuleBasedStateMachine):
 
     def move(self, name: str, now: float) -> None:
         """A due page goes into the queue, unless the lane has stopped to visit pages."""
-        self.turn(
-            name, PageState.SCHEDULED, now, version=max(self.expected.number, self.expected.records[name].version)
-        )
-        self.expected.queue.append(Queued(name, True))
+        record = self.expected.records[name]
+        self.turn(name, PageState.SCHEDULED, now, version=max(self.expected.number, record.version))
+        self.expected.queue.append(Queued(name, True, record.state is not PageState.FOUND))
 
     # Links and visits.
 
@@ -149,8 +150,8 @@ class PageMachine(RuleBasedStateMachine):
                     self.move(name, now)
         for lease in leases:
             name = lease.payload.decode()
-            found = [one for one in self.expected.queue if one.name == name]
-            assert found, f"{name} was fetched before it was due, or twice"
+            found = [one for one in self.expected.queue if (one.name, one.visit) == (name, lease.visit)]
+            assert found, f"{name} was fetched before it was due, or twice, or is not taken for what it is"
             self.expected.queue.remove(found[0])
             self.expected.held.append((lease, found[0]))
 
@@ -168,16 +169,19 @@ class PageMachine(RuleBasedStateMachine):
         place = data.draw(st.integers(0, len(self.expected.held) - 1), "held")
         how = data.draw(st.sampled_from((*HOW, "read", "failed", "retry", "replaced")), "how")
         signature = data.draw(st.integers(1, 2), "signature")
-        lease, (name, filtered) = self.expected.held.pop(place)
+        lease, queued = self.expected.held.pop(place)
+        name, filtered = queued.name, queued.filtered
         ending = Ending(how) if how in ("failed", "retry", "replaced") else Ending.DONE
         visit = PageVisit(HOW[how][1], signature if how == "read" else 0) if how in HOW else None
         answer = self.worker.exchange(settle=[Settlement(lease, ending, visit=visit)])
         now = answer.hints.now
         if how == "retry":
-            self.expected.queue.append(Queued(name, filtered))
+            self.expected.queue.append(queued)
             return
         record = self.expected.records.get(name)
-        if record is not None and not filtered and record.state in (PageState.FOUND, PageState.SCHEDULED):
+        # Another request decides: the one that waits, or is queued.
+        others = (PageState.FOUND,) if filtered else (PageState.FOUND, PageState.SCHEDULED)
+        if (record is not None and record.state in others) or (how == "replaced" and not filtered):
             return
         record = record or PageRecord(PageState.SCHEDULED, now, version=self.expected.number)
         due: float | None

@@ -15,7 +15,8 @@ PRIORITY_MAX = 2**31
 HOST_MAX = 255
 DELAY_MAX = 10 * 365 * 86400.0
 RECORD = Struct(">BQ")
-"""Head of a record that was never leased: kind 0 (2: unfiltered) and the fingerprint; the payload follows."""
+"""Head of a record that was never leased: kind 0 (2: unfiltered, 4: another visit) and the fingerprint; the payload follows."""
+VISIT = 4
 
 OUTCOMES = {outcome.value: outcome for outcome in AddOutcome}
 ADDED = AddOutcome.ADDED

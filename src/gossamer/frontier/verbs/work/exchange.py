@@ -15,7 +15,7 @@ from gossamer.frontier.server import keys
 from gossamer.frontier.server.layout import SETTLEMENT
 from gossamer.frontier.verbs import arguments
 from gossamer.frontier.verbs.work.add import AddVerbs
-from gossamer.frontier.verbs.work.batch import ADDED, Batches, RequestChecker
+from gossamer.frontier.verbs.work.batch import ADDED, VISIT, Batches, RequestChecker
 from gossamer.frontier.verbs.work.leases import LeaseVerbs
 from gossamer.frontier.verbs.work.outbox import CALL_BYTES, CALL_REQUESTS, Delivery, Outbox, OutboxBuilder
 from gossamer.frontier.verbs.work.part import PartitionExchange
@@ -270,7 +270,7 @@ class WorkVerbs:
             leases.append(
                 Lease(
                     partition, number, incarnation, nonce, lane, host, priority, int.from_bytes(record[1:9], "big"),
-                    record[9:], attempt, flags % 2 == 1, deadline, send_by, flags >= 2,
+                    record[9:], attempt, flags % 2 == 1, deadline, send_by, flags >= 2, record[0] == VISIT,
                 )
             )  # fmt: skip
         mine = Hints(

@@ -13,6 +13,7 @@ from gossamer.model import (
     PageState,
     RecordPolicy,
     RevisitRules,
+    Settlement,
     Token,
 )
 from gossamer.testing.contract.crawl import ADDED, DUPLICATE, FULL, SETTLED, Crawl, Worker
@@ -93,6 +94,19 @@ class TestRevisits:
         assert [event for event, _ in again.trail][-2:] == [PageEvent.DUE, PageEvent.UNCHANGED]
         assert crawl.finish() == []
         crawl.balanced()
+
+    def test_a_lease_says_whether_it_is_another_visit(self, crawl: Crawl, worker: Worker) -> None:
+        recorded(crawl, HOURLY)
+        crawl.add("one")
+        crawl.add("two", dont_filter=True)
+        for again in (False, True):
+            leases = worker.lease(2)
+            assert [lease.visit for lease in leases] == [again, again]
+            worker.exchange(settle=[Settlement(lease, Ending.RETRY) for lease in leases])
+            leases = worker.lease(2)
+            assert [lease.visit for lease in leases] == [again, again], "also when it is tried again"
+            worker.exchange(settle=[Settlement(lease) for lease in leases])
+            crawl.advance(HOUR)
 
     def test_a_record_keeps_the_last_events(self, crawl: Crawl) -> None:
         recorded(crawl, HOURLY)

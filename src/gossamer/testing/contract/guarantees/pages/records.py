@@ -19,7 +19,7 @@ from gossamer.model import (
 )
 from gossamer.model.plan.page_record import YEARS
 from gossamer.testing.contract.crawl import ADDED, DUPLICATE, FULL, SETTLED, Crawl, Worker, names
-from gossamer.testing.contract.guarantees.pages.recorded_lane import HOUR, HOURLY, leads, page, recorded, visit
+from gossamer.testing.contract.guarantees.pages.recorded_lane import HOUR, HOURLY, fed, leads, page, recorded, visit
 
 
 class TestPageRecords:
@@ -46,6 +46,20 @@ class TestPageRecords:
         assert crawl.frontier.page_records("g.plain", [fingerprint("one")]) == [None]
         with pytest.raises(UnknownLane):
             crawl.frontier.page_records("g.no", [5])
+
+    def test_a_page_that_leads_back_to_itself_is_new(self, crawl: Crawl, worker: Worker) -> None:
+        """As one that a redirect in a session led to, which is asked for as any other once it has come: it was taken for visited."""
+        recorded(crawl)
+        crawl.add("one", dont_filter=True)
+        [lease] = worker.lease(1)
+        answer = worker.exchange(settle=[Settlement(lease, Ending.REPLACED, [crawl.request("one")])])
+        assert answer.children == [[ADDED]]
+        visit(crawl, "one")
+        crawl.add("one", dont_filter=True)
+        [lease] = worker.lease(1)
+        before = page(crawl, "one")
+        answer = worker.exchange(settle=[Settlement(lease, Ending.REPLACED, [crawl.request("one")])])
+        assert (answer.children, page(crawl, "one")) == ([[DUPLICATE]], before)
 
     def test_pages_of_one_call_are_recorded_each_with_its_own(self, crawl: Crawl, worker: Worker) -> None:
         recorded(crawl)
@@ -258,6 +272,20 @@ class TestRecordsChange:
         assert crawl.finish() == ["two"]
         crawl.advance(HOUR)
         assert sorted(crawl.finish()) == ["one", "two"]
+
+    def test_what_was_queued_before_and_is_found_again_waits_until_it_is_fed(self, crawl: Crawl) -> None:
+        """It was counted as one that waits for good, and its round did not end."""
+        crawl.define()
+        crawl.add("one")
+        recorded(crawl, HOURLY)
+        leads(crawl)
+        assert crawl.add("one") == [ADDED], "the memory begins empty"
+        visit(crawl, "one")
+        assert (page(crawl, "one").state, crawl.lane().found) == (PageState.FOUND, 1)
+        crawl.balanced()
+        assert fed(crawl, 1) == 1
+        assert crawl.finish() == ["one"]
+        assert (crawl.lane().found, crawl.frontier.drained("g").open) == (0, 0)
 
     def test_a_page_that_somebody_asked_for_goes_ahead_once(self, crawl: Crawl) -> None:
         recorded(crawl, HOURLY)

@@ -167,12 +167,13 @@ do
         set[#set + 1] = name
         set[#set + 1] = Page.write(p)
       elseif raw then
-        if byte(raw) == FOUND then found = found + 1 end
+        local first = byte(raw) == FOUND
+        if first then found = found + 1 end
         moved = moved + 1
         set[#set + 1] = name
         set[#set + 1] = Page.again(S, raw, SCHEDULED, 'due', version)
         local priority, host, payload = Page.request(raw)
-        Queue.push(S, lane, priority, host, {'\0' .. name .. payload})
+        Queue.push(S, lane, priority, host, {(first and '\0' or '\4') .. name .. payload})
       end
     end
     call_chunked('ZREM', book.due, names)

@@ -129,17 +129,18 @@ do
         code, plain = Page.status(status)
         start = head .. code
       end
-      local decides = not mixed or byte(leases[i][LEASE.record]) == 0
+      local unfiltered, ending = mixed and byte(leases[i][LEASE.record]) == 2, settle[i][SETTLEMENT.ending]
+      local decides = not (raw and (unfiltered or byte(raw) == FOUND))
       if not raw then
         -- Queued without a look at the records, or before the lane kept any.
         local v = leases[i]
-        decides = true
         local priority = v[LEASE.priority]
         raw = Page.new(S, SCHEDULED, Due.version(S, lane.group), priority < BY_HAND and priority or 0, v[LEASE.host], sub(v[LEASE.record], 10))
       end
-      -- Another request for a page that is queued or waits: that one decides.
-      if decides or byte(raw) > SCHEDULED then
-        local ending, signature = settle[i][SETTLEMENT.ending], signatures and sub(signatures, 8 * i - 7, 8 * i) or NO_SIGNATURE
+      -- Another request for a page that is queued or waits: that one decides. And whoever asks for a page without a look at the records, and is
+      -- led elsewhere, may be led back to it, to be asked for as any other: it was not visited.
+      if (decides or byte(raw) > SCHEDULED) and not (unfiltered and ending == 'replaced') then
+        local signature = signatures and sub(signatures, 8 * i - 7, 8 * i) or NO_SIGNATURE
         local numbers, value, state, at = plain and (not ending or ending == 'done') and fresh[sub(raw, 8, 32)], nil, nil, nil
         if numbers then
           value, at = start .. signature .. numbers .. sub(raw, 33) .. event, wait and now + wait
@@ -205,7 +206,7 @@ do
   local function name_of(record)
     if not sound(record) then return nil end
     local _, _, _, first = parts(record)
-    return byte(first) == 0 and sub(first, 2, 9) or nil
+    return byte(first) ~= 2 and sub(first, 2, 9) or nil
   end
 
   -- Records of the lane were dropped from its queue: one that was never visited is forgotten, another is as it was.
@@ -229,7 +230,7 @@ do
 
   -- A request comes back into the queue of its lane (a dead letter, a snapshot). False where its page is queued or waits already.
   function Pages.queued(S, lane, host, priority, first)
-    if byte(first) ~= 0 then return true end
+    if byte(first) == 2 then return true end
     local book, name = Due.book(S, lane), sub(first, 2, 9)
     local raw = call('HGET', book.pages, name)
     if raw and byte(raw) <= SCHEDULED then return false end

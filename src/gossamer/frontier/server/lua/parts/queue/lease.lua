@@ -168,7 +168,7 @@ function Lease.settle(S, incarnation, settle, args, default_group, seen)
             end
             local at = places.n + 1
             places.n, places[at] = at, i
-            if byte(v[LEASE.record]) ~= 0 then places.mixed = true end
+            if byte(v[LEASE.record]) == 2 then places.mixed = true end
           end
           if not s[SETTLEMENT.ending] or s[SETTLEMENT.ending] == 'done' and s[SETTLEMENT.items] == 0 and not s[SETTLEMENT.lists] and not s[SETTLEMENT.kept] then
             done[lane] = (done[lane] or 0) + 1

@@ -16,7 +16,7 @@ end
 local function marked(record)
   if not sound(record) then return nil end
   local _, _, _, first = parts(record)
-  return byte(first) == 0 and fp_text(first) or nil
+  return byte(first) ~= 2 and fp_text(first) or nil
 end
 
 -- Records of a lane were dropped before they were fetched: the lane's memory forgets them.
