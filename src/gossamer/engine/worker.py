@@ -307,10 +307,7 @@ class NativeWorker:
             await self._fetcher.begin(site.name, (layer.options for layer in site.layers.values()))
         await self._groups.define(site)
         self._fetcher.sessions.proxies.define_all(site.name, site.compiled.site.proxies)
-        if site.conditional and self._record_sink.begun_anew(site):
-            await self.ask(Frontier.forget_page_versions, site.name)
-        elif site.conditional:
-            await self.ask(Frontier.check_page_versions, site.name)
+        await self._versions.begin(site, self._record_sink.begun_anew(site))
         await self._groups.define_targets(site)
         self._site_set.put(site)
         self._page_processor.forget(site.name)

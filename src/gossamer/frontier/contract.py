@@ -323,9 +323,10 @@ class Frontier(Protocol):
     def forget_page_versions(self, group: str) -> None:
         """Forget the versions of all pages of a group: each is fetched whole the next time."""
 
-    def check_page_versions(self, group: str) -> bool:
-        """Forget the versions of a group's pages if a partition has gone back to an older state since they were noted: what the pages
-        led to may be lost. Return whether they still hold. With one partition they always do: they go back with it."""
+    def check_page_versions(self, group: str, edition: str = "") -> bool:
+        """Forget the versions of a group's pages if a partition has gone back to an older state since they were noted, as what the pages
+        led to may be lost (one partition alone takes the versions along); or if the pages are read by another `edition` of rules than at
+        the last call. Return whether they still hold."""
 
     def seen_counts(self) -> list[SeenInfo]:
         """The seen memories of the crawl."""

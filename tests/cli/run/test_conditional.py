@@ -117,6 +117,35 @@ def test_a_later_run_asks_only_for_what_has_changed(place: Place) -> None:
             assert len(site.visits) == 1 + wanted
 
 
+def test_rules_that_come_back_take_no_page_for_unchanged_that_they_read_before(place: Place) -> None:
+    """As after `site rollback`. Meanwhile other rules have written the rows: in the same layer, in another one, or from other pages."""
+    prices = {number: 100 + number for number in range(PAGES)}
+    with Site() as site:
+        first = (
+            FILE.replace("SITE", site.url)
+            .replace("HOST", site.host)
+            .replace("ARCHIVE", "")
+            .replace("css: a,", "css: a.item,")
+        )
+        wrong = first.replace("css: b", "css: i")
+        whole = wrong.replace("conditional: true", "conditional: false")
+        renamed = wrong.replace("item:", "thing:").replace("to: item", "to: thing")
+        moved = first.replace("css: a.item,", "css: a.moved,").replace("^/item/", "^/moved/")
+        listed = "".join(f"<a class=item href=/item/{n}>1</a><a class=moved href=/moved/{n}>1</a>" for n in prices)
+        site.on("/list", Reply(body=listed))
+        for n, price in prices.items():
+            site.on(f"/item/{n}", Reply(body=f"<b>{price}</b><i>7</i>", headers={"ETag": f'"{n}"'}))
+            site.on(f"/moved/{n}", Reply(body="<b>7</b>", headers={"ETag": f'"{n}"'}))
+        for text in (first, wrong, first, whole, first, renamed, first, moved, first):
+            site.visits.clear()
+            place.write(text)
+            place.crawl("site.yaml")
+            assert set(asked(site).values()) == {None}
+            assert dict(place.rows("select id, price from items")) == (
+                prices if text == first else dict.fromkeys(prices, 7)
+            )
+
+
 def test_what_a_row_has_from_elsewhere_than_its_page_is_never_old(place: Place) -> None:
     """The list passes something else to a page that has not changed; a key with the round wants a row of each."""
     text = """

@@ -53,8 +53,8 @@ class KnownVersion(NamedTuple):
 
 
 class PageVersions:
-    """Asks the frontier by `ask`; keeps up to `most` versions for each site. What was read by other rules, or for another database,
-    is not known."""
+    """Asks the frontier by `ask`; keeps up to `most` versions for each site, by page. A page that was read last by other rules, or for
+    another database, is fetched whole: rules that come back must not take it for the one that they read before."""
 
     def __init__(self, ask: Ask, most: int) -> None:
         self._ask, self._most = ask, most
@@ -72,9 +72,19 @@ class PageVersions:
     def enabled(self) -> bool:
         return self._most > 0
 
+    async def begin(self, site: ServedSite, anew: bool) -> None:
+        """A site is served by these rules from now on. All its pages are fetched whole if others were before, which may have written the
+        same rows from other pages; or if its tables begin `anew`. GossamerError if the frontier cannot be told."""
+        if anew and site.conditional:
+            await self._ask(Frontier.forget_page_versions, site.name)
+        # Workers may know one database by several addresses.
+        rules = self._edition(site).partition(":")[0] if site.conditional else ""
+        await self._ask(Frontier.check_page_versions, site.name, rules)
+
     async def known(self, site: ServedSite, lease: Lease, context: str = "") -> KnownVersion:
         """What is known of a page; nothing if the frontier cannot be asked. `context` stands for what it is read with (`context_of`)."""
-        page = (lease.host, f"{self._edition(site)}{lease.lane.rpartition('.')[2]}:{lease.fingerprint:x}")
+        page = (lease.host, f"{lease.lane.rpartition('.')[2]}:{lease.fingerprint:x}")
+        context = self._edition(site) + context
         noted = self._noted.get(site.name, {}).get(page)
         if noted is not None:
             return KnownVersion(page, noted[0], *_unpacked(noted[1]), context)
@@ -187,9 +197,9 @@ class PageVersions:
 
 
 def edition(site: ServedSite) -> str:
-    """A name for the rules of a site, the functions that they name, and where its rows go."""
+    """A name for the rules of a site, with the functions that they name, and one for where its rows go."""
     spec = site.compiled.site
-    digest = hashlib.sha256(f"{spec!r}\n{site.rows_at}".encode("utf-8", "backslashreplace"))
+    digest = hashlib.sha256(repr(spec).encode("utf-8", "backslashreplace"))
     hooks = [spec.hooks, *(layer.hooks for layer in spec.layers.values())]
     named = {value for one in hooks for value in vars(one).values() if value}
     named |= {layer.handler for layer in spec.layers.values() if layer.handler}
@@ -197,7 +207,8 @@ def edition(site: ServedSite) -> str:
         file = getattr(sys.modules.get(module), "__file__", None)
         with suppress(OSError):
             digest.update(Path(file).read_bytes() if file else module.encode())
-    return digest.hexdigest()[:12] + ":"
+    rows = hashlib.sha256(site.rows_at.encode("utf-8", "backslashreplace")).hexdigest()[:12]
+    return f"{digest.hexdigest()[:12]}:{rows}:"
 
 
 def context_of(request: PageRequest, parent: bool) -> str:

@@ -25,7 +25,7 @@ class PageVersionVerbs:
             header = {"group": group, "names": [name for _, name in some]}
             [reply] = yield [function_call("page_versions", self.bases[partition], header)]
             born = read(reply[0])[0]
-            found.update((page, version) for page, version in zip(some, reply[2:], strict=True) if version)
+            found.update((page, version) for page, version in zip(some, reply[3:], strict=True) if version)
         return born, found
 
     def put_page_versions(self, group: str, born: str, versions: Mapping[PageName, bytes], *, most: int) -> Verb[None]:
@@ -42,19 +42,22 @@ class PageVersionVerbs:
             ]
 
     def forget_page_versions(self, group: str) -> Verb[None]:
-        header = {"group": group, "born": "", "names": [], "most": 0}
-        yield [function_call("put_page_versions", base, header) for base in self.bases]
+        yield from self._forget(group, None)
 
-    def check_page_versions(self, group: str) -> Verb[bool]:
-        if self.partitions == 1:
-            return True
+    def check_page_versions(self, group: str, edition: str = "") -> Verb[bool]:
         replies = yield [function_call("page_versions", base, {"group": group, "names": []}) for base in self.bases]
         changes = [read(reply[0])[1] for reply in replies]
-        for _, others, *_ in replies:
-            if others and any(known > now for known, now in zip(read(others), changes, strict=True)):
-                yield from self.forget_page_versions(group)
+        for _, others, read_by, *_ in replies:
+            went_back = others and any(known > now for known, now in zip(read(others), changes, strict=True))
+            if went_back or read_by.decode() != edition:
+                yield from self._forget(group, edition)
                 return False
         return True
+
+    def _forget(self, group: str, edition: str | None) -> Verb[None]:
+        """`edition`: by what rules pages are read from now on; None: by the same as before."""
+        header = {"group": group, "born": "", "names": [], "most": 0, "edition": edition}
+        yield [function_call("put_page_versions", base, header) for base in self.bases]
 
     def _chunks(self, pages: Sequence[PageName]) -> list[tuple[int, list[PageName]]]:
         by_partition: dict[int, list[PageName]] = {}

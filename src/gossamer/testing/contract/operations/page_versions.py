@@ -24,6 +24,18 @@ class TestPageVersions:
         frontier.forget_page_versions("g")
         assert frontier.page_versions("g", pages) == (born, {})
 
+    def test_they_are_forgotten_when_other_rules_read_the_pages(self, crawl: Crawl) -> None:
+        crawl.define()
+        frontier, pages = crawl.frontier, [(host, "layer:1") for host in crawl.spread(6)]
+        assert not frontier.check_page_versions("g", "a"), "who noted what is there is not known"
+        born, _ = frontier.page_versions("g", pages)
+        for edition, hold in (("a", True), ("b", False), ("b", True), ("a", False)):
+            frontier.put_page_versions("g", born, dict.fromkeys(pages, b"1"), most=MOST)
+            assert frontier.check_page_versions("g", edition) is hold
+            assert len(frontier.page_versions("g", pages)[1]) == (len(set(pages)) if hold else 0)
+        frontier.forget_page_versions("g")
+        assert frontier.check_page_versions("g", "a"), "that is no change of the rules"
+
     def test_they_are_bounded_and_the_oldest_go(self, crawl: Crawl) -> None:
         crawl.define()
         many = {("h", f"{n}"): b"x" for n in range(1300)}

@@ -3,7 +3,8 @@
 --
 -- KEYS    1: the base key of the partition of the pages
 -- ARGV    1: msgpack {group, born (of the group that they were read for: for another one nothing is stored), names[], most (0: all are
---            dropped), others (change counters of all partitions, which show that one went back) or nil}; 2 and on: the versions, by name
+--            dropped), others (change counters of all partitions, which show that one went back) or nil, edition (with most 0: of the
+--            rules that pages are read by from now on) or nil}; 2 and on: the versions, by name
 -- Returns 1, or 0 if it is another group
 -- Cost    O(names log versions); harmless when repeated
 
@@ -11,7 +12,9 @@ verb('put_page_versions', {'allow-oom'}, function(S, h, args)
   local group = Lane.group(S, h.group)
   local order, values = S.b .. K.version_order .. h.group, S.b .. K.versions .. h.group
   if h.most == 0 then
+    local edition = h.edition or call('HGET', values, 'edition')
     call('UNLINK', order, values)
+    if edition and group then call('HSET', values, 'edition', edition) end
     finish(S)
     return 1
   end
