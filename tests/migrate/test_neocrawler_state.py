@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from hashlib import md5
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import pytest
 from tests.support.command import Command
 from tests.support.neocrawler_instance import DAY, HOUR, NeoInstance
 
-from gossamer.errors import BadRules, SourceUnreadable
+from gossamer.errors import BadRules, FrontierUnavailable, SourceUnreadable
 from gossamer.frontier.codec import decode_request
+from gossamer.frontier.snapshot import restore as snapshot_restore
+from gossamer.frontier.snapshot.restore import Restore
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.migrate.neocrawler.state.instance import InstanceDatabase, instance_of
 from gossamer.migrate.neocrawler.state.source import SsdbKeys
@@ -112,6 +115,39 @@ def test_what_an_instance_knows_is_moved_with_its_times(
     assert "is in crawl" in refused
     assert "--again" in refused
     assert command("import", "neocrawler", "rules.json", "--state", code=2).err.startswith("error: ")
+
+
+def test_a_move_that_was_cut_off_goes_on_however_late(
+    command: Command, frontier: ValkeyFrontier, instance: NeoInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What becomes of a URL depends on the time. It is that of the first attempt: otherwise each would move another state."""
+    settings = instance.settings(tmp_path)
+    # Nothing says when it was read: it counts as read now.
+    instance.urls.hdel(md5(f"{NEWS}/a/0".encode()).hexdigest(), "create", "last")
+    command("import", "neocrawler", settings, "-o", "sites")
+    (tmp_path / "sites" / "news.example.yaml").write_text(NEWS_FILE)
+    command("site", "push", "sites")
+    flush, left = Restore._flush, [12]
+
+    def cut_off(self: Restore, upto: int) -> None:
+        flush(self, upto)
+        left[0] -= 1
+        if not left[0]:
+            raise FrontierUnavailable("The server is gone.")
+
+    monkeypatch.setattr(snapshot_restore, "BATCH_ENTRIES", 2)
+    monkeypatch.setattr(Restore, "_flush", cut_off)
+    assert "The server is gone" in command("import", "neocrawler", settings, "--state", code=3).err
+    assert sum(row.open for row in frontier.counts().groups) > 0
+    monkeypatch.setattr(Restore, "_flush", flush)
+    said = command("import", "neocrawler", settings, "--state", code=1).out
+    assert "of these lines the crawl had already" in said
+    _check_shop(frontier)
+    [read] = frontier.page_records(
+        "news.example.article", [_site(frontier, "news.example").fingerprint("article", f"{NEWS}/a/0")]
+    )
+    assert read is not None
+    assert read.state is PageState.FINISHED
 
 
 def _site(frontier: ValkeyFrontier, name: str) -> CompiledSite:

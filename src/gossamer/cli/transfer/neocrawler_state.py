@@ -57,7 +57,7 @@ def move_state(instance: str, where: options.Where, dry_run: bool, again: bool, 
                 instance_keys,
                 placing,
                 transfer.intervals_of(rules),
-                frontier.counts().now,
+                transfer.as_of(frontier, place.name, again),
                 frontier.partitions,
                 lambda report: say(report.read, {"without a place": report.unplaced.total()}),
             )

@@ -17,7 +17,7 @@ from itertools import chain
 from typing import IO, Any
 
 from gossamer.frontier.server.keys import partition_of
-from gossamer.frontier.snapshot import foreign, line
+from gossamer.frontier.snapshot import foreign, line, origin
 from gossamer.frontier.snapshot.file import SnapshotFile
 from gossamer.frontier.snapshot.restore import Restore
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -77,7 +77,7 @@ class StateReader:
         heard: Callable[[StateReport], None] = lambda _: None,
     ) -> None:
         self._keys, self._placing, self._intervals = instance_keys, placing, intervals
-        self._now, self._partitions, self._heard = now, partitions, heard
+        self.now, self._partitions, self._heard = now, partitions, heard
         self.report = StateReport()
         self._scheduled: dict[str, str] = {}
         """By name: URLs that are given to spiders, in their order."""
@@ -133,7 +133,7 @@ class StateReader:
     def _fate(self, name: str, info: UrlInfo) -> Fate:
         interval = self._intervals.get(info.rule, 0.0) if info.rule is not None else 0.0
         given, listed, stuck = name in self._scheduled, name in self._listed, name in self._stuck
-        return fate_of(info, interval, self._now, scheduled=given, listed=listed, stuck=stuck)
+        return fate_of(info, interval, self.now, scheduled=given, listed=listed, stuck=stuck)
 
     def _place(self, url: str, rule: tuple[str, str] | None, referer: str) -> Placed | None:
         placed = self._placing.place(url, rule, referer)
@@ -163,7 +163,7 @@ class StateReader:
     def _ended(self, info: UrlInfo, fate: Fate) -> Iterator[foreign.Line]:
         if (placed := self._place(info.url, info.rule, info.referer)) is None:
             return
-        first, last = info.create or info.last or self._now, info.last or info.create or self._now
+        first, last = info.create or info.last or self.now, info.last or info.create or self.now
         records = placed.policy.records
         if fate is Fate.FAILED:
             self.report.found[placed.lane, FAILED] += 1
@@ -188,7 +188,7 @@ class StateReader:
             yield from self._remember(placed, last)
 
     def _is_past(self, policy: SeenPolicy, last: float) -> bool:
-        return 0 < policy.window <= self._now - last
+        return 0 < policy.window <= self.now - last
 
     def _remember(self, placed: Placed, last: float) -> Iterator[foreign.Line]:
         """Full lines; what is left of each memory and time comes last. Times are rounded down: rather a page too soon than too late."""
@@ -232,8 +232,15 @@ def definitions(placing: Placement, settings: Settings) -> Iterator[foreign.Line
                 yield foreign.memory(name, seen)
 
 
+def as_of(frontier: ValkeyFrontier, name: str, again: bool) -> float:
+    """The time for which the state of an instance is read: now, or when it was moved into this crawl first. What becomes of a URL depends
+    on it, and a move that was cut off goes on with the same lines."""
+    _, _, before = origin.origins(frontier).get(name, "").rpartition("@")
+    return float(before) if before and not again else round(frontier.counts().now, 3)
+
+
 def spool_state(reader: StateReader, defined: Iterator[foreign.Line], out: IO[bytes]) -> str:
-    """Write all lines but the header. Returns a name for what they say: the same state has the same name."""
+    """Write all lines but the header. Returns a name for what they say: the same state at the same time has the same name."""
     digest = blake2b(digest_size=8)
     rows = 0
     for row in chain(defined, reader.lines()):
@@ -242,7 +249,7 @@ def spool_state(reader: StateReader, defined: Iterator[foreign.Line], out: IO[by
         out.write(data)
         rows += 1
     out.write(json.dumps({"type": "end", "lines": rows + 2}).encode() + b"\n")
-    return f"neo-{digest.hexdigest()}"
+    return f"neo-{digest.hexdigest()}@{reader.now}"
 
 
 def restore_state(
