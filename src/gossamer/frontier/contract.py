@@ -232,6 +232,10 @@ class Frontier(Protocol):
     def dead_letter(self, partition: int, number: int) -> DeadLetter:
         """One dead letter with its payload."""
 
+    def read_dead(self, partition: int, numbers: Sequence[int]) -> list[DeadLetter]:
+        """Dead letters with their payloads, in the order of `numbers`, without those that are not there any more. After 4 MB no
+        further one is read: ask again for those behind the last one."""
+
     def replay(self, partition: int, numbers: Sequence[int]) -> int:
         """Queue dead letters again, with their attempts reset. Return how many were queued: their lane must exist."""
 

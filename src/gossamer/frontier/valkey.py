@@ -155,6 +155,7 @@ class ValkeyFrontier(FunctionClient):
 
     dead_letters = blocking(DeadLetterVerbs, DeadLetterVerbs.dead_letters)
     dead_letter = blocking(DeadLetterVerbs, DeadLetterVerbs.dead_letter)
+    read_dead = blocking(DeadLetterVerbs, DeadLetterVerbs.read_dead)
     replay = blocking(DeadLetterVerbs, DeadLetterVerbs.replay)
     drop_dead = blocking(DeadLetterVerbs, DeadLetterVerbs.drop_dead)
     bury = blocking(DeadLetterVerbs, DeadLetterVerbs.bury)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from gossamer.errors import DecodingError, EncodingError, UnknownDeadLetter
+from gossamer.errors import DecodingError, EncodingError
 from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, DeadLetter, Request
@@ -30,12 +30,11 @@ class Replay:
         return done
 
     def _found(self, partition: int, numbers: Sequence[int]) -> Iterator[tuple[DeadLetter, Request | None]]:
-        for number in numbers:
-            try:
-                letter = self._frontier.dead_letter(partition, number)
-            except UnknownDeadLetter:
-                continue  # another client was faster
-            yield letter, forgiven(letter, self._adjust)
+        # Some may be gone: another client was faster.
+        while numbers and (letters := self._frontier.read_dead(partition, numbers)):
+            numbers = numbers[numbers.index(letters[-1].id) + 1 :]
+            for letter in letters:
+                yield letter, forgiven(letter, self._adjust)
 
     def _again(self, partition: int, pairs: Sequence[tuple[DeadLetter, Request | None]]) -> int:
         """Queued under a name of their own, which makes a repeat harmless, then let go."""

@@ -9,14 +9,15 @@ from functools import partial
 
 from gossamer.courier import RequestAdder
 from gossamer.courier.rounds import bury_start, start_key
-from gossamer.engine.page.payload import pack, unpack
+from gossamer.engine.page.payload import pack
 from gossamer.engine.records import RecordSink
 from gossamer.engine.rounds.calls import RoundCalls
+from gossamer.engine.rounds.failed_pages import FailedPages, outlives
 from gossamer.engine.rounds.refresh import Refresh
 from gossamer.engine.sites import ServedSite
-from gossamer.errors import DecodingError, StoreUnavailable, UnknownDeadLetter
+from gossamer.errors import StoreUnavailable
 from gossamer.frontier.contract import Frontier
-from gossamer.model import DeadLetter, LanePolicy, SeenScope
+from gossamer.model import LanePolicy
 from gossamer.model.page import PageRequest
 from gossamer.sites.format import RefreshRule
 from gossamer.sites.plan import AGAIN as AGAIN_LANE
@@ -43,6 +44,7 @@ class RoundStart:
         only: str = "",
     ) -> None:
         self._calls, self._record_sink, self._request_adder = calls, record_sink, request_adder
+        self._failed_pages = FailedPages(calls)
         self._payload_max, self._only = payload_max, only
 
     async def run(self, site: ServedSite, number: int) -> None:
@@ -76,7 +78,7 @@ class RoundStart:
     async def _seed(self, site: ServedSite, number: int) -> None:
         lanes, request_adder = site.lanes(), self._request_adder()
         if number:
-            await self._forget_failed(site, number, lanes)
+            await self._failed_pages.want_again(site, number)
         try:
             await self._put_seeds(site, number, lanes, request_adder)
         finally:
@@ -93,7 +95,7 @@ class RoundStart:
             key = start_key(site.name, number, f"{place}:{link.fingerprint:x}")
             lane, link = f"{site.name}.{link.layer}", link._replace(round=number)
             always = link._replace(dont_filter=True, always=True)
-            if _outlives(lanes[link.layer]) and new is not None and (link.layer, link.fingerprint) not in new:
+            if outlives(lanes[link.layer]) and new is not None and (link.layer, link.fingerprint) not in new:
                 # A memory that outlives the round would refuse the seeds of the next one; each is added once by its key. One
                 # that is in no memory goes there like any link: in the same round, a link to it is not fetched again.
                 request_adder.put(pack(always, lane, self._payload_max), key, None)
@@ -121,7 +123,7 @@ class RoundStart:
             new.update((layer, number) for number, was in zip(some, known, strict=True) if not was)
 
         for link in site.compiled.seeds():
-            if _outlives(lanes[link.layer]) and self._only in ("", link.layer):
+            if outlives(lanes[link.layer]) and self._only in ("", link.layer):
                 by_layer.setdefault(link.layer, []).append(link.fingerprint)
                 if len(by_layer[link.layer]) == PROBED:
                     await probe(link.layer)
@@ -135,7 +137,7 @@ class RoundStart:
         """Add the pages that stored rows ask for. One that was added before is not added again, by whomever."""
         lanes = site.lanes()
         lane = again if (again := f"{AGAIN_LANE}{rule.layer}") in lanes else rule.layer
-        dont_filter = _outlives(lanes[lane])
+        dont_filter = outlives(lanes[lane])
         while True:
             added, without = 0, list[str]()
             try:
@@ -159,61 +161,6 @@ class RoundStart:
         if without:
             said = "; ".join(dict.fromkeys(without[:5]))
             logger.warning("%d rows of %s name no page to refresh: %s.", len(without), rule.table, said)
-
-    async def _forget_failed(self, site: ServedSite, number: int, lanes: Mapping[str, LanePolicy]) -> None:
-        """Let pages be fetched again that failed in the round before, should this one find them; those that failed earlier were
-        allowed to then. A page that had redirected is found by the URLs before that, too. Of a page that failed in several rounds, only the
-        last dead letter is kept."""
-        past = [info for info in await self._calls.patiently(Frontier.rounds, site.name, 2) if info.round < number]
-        since = past[0].began or 0.0 if past else 0.0
-        pages: dict[tuple[str, int], list[DeadLetter]] = {}
-        after = 0
-        while letters := await self._calls.patiently(Frontier.dead_letters, site.name, after, PROBED):
-            after += PROBED
-            for letter in letters:
-                layer = letter.lane.rpartition(".")[2]
-                if letter.fingerprint and layer in lanes and _outlives(lanes[layer]):
-                    pages.setdefault((letter.lane, letter.fingerprint), []).append(letter)
-        lately: set[tuple[str, int]] = set()
-        outdated: dict[int, list[int]] = {}
-        for (lane, fingerprint), failures in pages.items():
-            records = lanes[lane.rpartition(".")[2]].records
-            wait = 0.0 if records is None else records.failed
-            last: dict[int, DeadLetter] = {}
-            for letter in failures:
-                is_late = wait is not None and letter.at + wait >= since
-                # Many pages may have redirected to the one URL that failed.
-                before = await self._before(site, letter) if is_late or len(failures) > 1 else []
-                first = before[0] if before else fingerprint
-                if first in last:
-                    outdated.setdefault(last[first].partition, []).append(last[first].id)
-                last[first] = letter
-                if is_late:
-                    # When a page that has a record is fetched again, the record's policy says.
-                    lately.update((lane, one) for one in (before if records else (fingerprint, *before)))
-        by_lane: dict[str, list[int]] = {}
-        for lane, fingerprint in lately:
-            by_lane.setdefault(lane, []).append(fingerprint)
-        for lane, failed in by_lane.items():
-            await self._calls.patiently(Frontier.forget, lane, failed)
-        if site.conditional and by_lane:
-            # A list that has not changed would not be read, and so not lead to them.
-            await self._calls.patiently(Frontier.forget_page_versions, site.name)
-        for partition, numbers in outdated.items():
-            await self._calls.patiently(Frontier.drop_dead, partition, numbers)
-
-    async def _before(self, site: ServedSite, letter: DeadLetter) -> list[int]:
-        """The fingerprints of the URLs that redirected to a page that failed, the first one first."""
-        try:
-            request = unpack(await self._calls.patiently(Frontier.dead_letter, letter.partition, letter.id))
-        except (DecodingError, UnknownDeadLetter):
-            return []
-        return list(request.marks)
-
-
-def _outlives(lane: LanePolicy) -> bool:
-    """Whether what a lane has seen in one round is seen in the next."""
-    return not lane.records.newer if lane.records is not None else lane.seen.scope is not SeenScope.ROUND
 
 
 def _plain(seed: PageRequest) -> bool:

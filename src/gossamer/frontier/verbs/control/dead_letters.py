@@ -13,6 +13,9 @@ from gossamer.frontier.verbs.work.batch import RECORD
 from gossamer.model import DeadLetter
 from gossamer.model.policy import group_name
 
+MOST_BYTES = 4 * 1024 * 1024
+"""A call reads no further dead letter after so many bytes."""
+
 
 class DeadLetterVerbs:
     """Builds and reads the calls about dead letters of one crawl."""
@@ -30,13 +33,15 @@ class DeadLetterVerbs:
         return sorted(letters, key=lambda letter: letter.at)
 
     def dead_letter(self, partition: int, number: int) -> Verb[DeadLetter]:
-        [reply] = yield [
-            function_call("dead", self._control.base(partition), {"action": "show", "group": "", "ids": [str(number)]})
-        ]
-        heads = read(reply[0])
-        if not heads:
+        found = yield from self.read_dead(partition, [number])
+        if not found:
             raise UnknownDeadLetter(f"there is no dead letter {partition}.{number} in crawl {self._control.crawl!r}.")
-        return _dead(partition, heads[0], reply[1])
+        return found[0]
+
+    def read_dead(self, partition: int, numbers: Sequence[int]) -> Verb[list[DeadLetter]]:
+        header = {"action": "show", "group": "", "ids": [str(number) for number in numbers], "bytes": MOST_BYTES}
+        [reply] = yield [function_call("dead", self._control.base(partition), header)]
+        return [_dead(partition, head, record) for head, record in zip(read(reply[0]), reply[1:], strict=True)]
 
     def replay(self, partition: int, numbers: Sequence[int]) -> Verb[int]:
         return (yield from self._change_dead(partition, numbers, "replay"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gossamer.errors import PolicyError, UnknownDeadLetter
+from gossamer.frontier.verbs.control.dead_letters import MOST_BYTES
 from gossamer.model import AddOutcome, Ending, LanePolicy, Settlement
 from gossamer.testing.contract.crawl import ADDED, DUPLICATE, SETTLED, Crawl, Worker
 
@@ -44,6 +45,24 @@ class TestDeadLetters:
         shown = [crawl.frontier.dead_letter(letter.partition, letter.id).payload for letter in letters]
         assert shown == [b"r%d" % n for n in range(7)]
         assert crawl.frontier.dead_letters("unknown") == []
+
+    def test_many_are_read_by_few_calls_of_bounded_size(self, crawl: Crawl) -> None:
+        crawl.define()
+        payloads = [b"%d" % n + bytes(size) for n, size in enumerate((10, MOST_BYTES, 10, 10, MOST_BYTES, 10, 10))]
+        for number, payload in enumerate(payloads):
+            assert crawl.frontier.bury("g", payload, reason="bad_task", key=str(number))
+        letters = [letter for after in range(7) for letter in crawl.frontier.dead_letters("g", after, 1)]
+        partition, numbers = letters[0].partition, [letter.id for letter in letters]
+        assert crawl.frontier.drop_dead(partition, numbers[3:4] + numbers[6:]) == 2
+        calls = []
+        while found := crawl.frontier.read_dead(partition, numbers):
+            calls.append(found)
+            numbers = numbers[numbers.index(found[-1].id) + 1 :]
+        assert [len(found) for found in calls] == [2, 2, 1]
+        assert [letter.payload for found in calls for letter in found] == [
+            payload for number, payload in enumerate(payloads) if number not in (3, 6)
+        ]
+        assert [letter._replace(payload=b"") for found in calls for letter in found] == letters[:3] + letters[4:6]
 
     def test_replayed_they_are_queued_with_their_attempts_forgiven(self, crawl: Crawl) -> None:
         bury(crawl, "one", "two")

@@ -1,8 +1,8 @@
 -- dead: dead letters of a group: list, show, replay, drop, or bury one from outside (a bad task).
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {action, group, ids[] or after (rank to list from) and limit, or for bury: lane, host, priority, reason,
---            detail, key}; for bury then the record
+-- ARGV    1: msgpack {action, group, ids[] (show: and bytes, of records after which no further one is shown) or after (rank to list
+--            from) and limit, or for bury: lane, host, priority, reason, detail, key}; for bury then the record
 -- Returns msgpack: list/show [[id, group, lane, host, priority, attempts, reason, detail, at, fingerprint]...] (show: then the
 --            records); replay/drop/bury the number done
 -- Cost    O(limit log dead)
@@ -65,13 +65,15 @@ verb('dead', {'allow-oom'}, function(S, h, args)
     end
     trim_keyed(S)
   else
-    local records = {''}
+    local records, size = {''}, 0
     for _, id in ipairs(h.ids) do
+      if h.action == 'show' and h.bytes and size >= h.bytes then break end
       local v = dead_get(S, id)
       if v then
         if h.action == 'show' then
           out[#out + 1] = head_of(id, v)
           records[#records + 1] = v[DEAD.record]
+          size = size + #v[DEAD.record]
         elseif h.action == 'replay' then
           done = done + replay(S, id, v)
         else
