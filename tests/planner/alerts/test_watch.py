@@ -19,6 +19,7 @@ from tests.support.site import Reply, Site
 from gossamer.errors import DecodingError, FrontierUnavailable, PermissionDenied
 from gossamer.model import Ending, GroupPolicy, LanePolicy, Selection, Token
 from gossamer.model.reply import PAGES_FULL, REMOVED
+from gossamer.planner.alerts import outbox
 from gossamer.planner.alerts.message import AlertMessage
 from gossamer.planner.alerts.overview import AlertOverview, alert_overview
 from gossamer.planner.alerts.webhook import Webhook
@@ -269,6 +270,41 @@ def test_a_receiver_that_is_away_is_tried_again_and_keeps_nobody_waiting(
         assert [post["status"] for post in posts] == ["firing"] * 4 + ["resolved"]
         assert len({post["id"] for post in posts}) == 2
     assert "SECRET" not in caplog.text
+
+
+def test_what_still_fires_is_told_when_the_receiver_is_back_however_many_messages_were_dropped(
+    valkey_server: Server, crawl_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its message was dropped, since others came after it, and it counted as sent: nobody heard of it for a day."""
+    monkeypatch.setattr(outbox, "KEPT", 3)
+    with watched(valkey_server, crawl_name) as here:
+        planner = here.planner("one", seconds=0.5)
+        here.site.on(HOOK, Reply(503))
+        here.rules("every: 10s\ngather: 0s\nclear: 0s\nrules:\n  paused: {for: 0s, cooldown: 0s}\n")
+        for name in "ab":
+            here.crawl.push(name, "{every: 1h}")
+        here.frontier.pause(group="a", reason="first")
+        here.go_on(planner, 30)
+        for number in range(4):
+            here.frontier.pause(group="b", reason=f"reason {number}")
+            here.go_on(planner, 10)
+            here.frontier.resume(group="b")
+            here.go_on(planner, 10)
+        here.frontier.pause(group="a", reason="last")
+        here.go_on(planner, 10)
+        [alert] = [one for one in here.view().alerts if one.state == "firing"]
+        assert (alert.subject, alert.text) == ("a", "paused: last"), "as it is now"
+        assert not alert.sent
+        known = len(here.posts())
+        here.site.on(HOOK, Reply(200))
+        deadline = time.monotonic() + 30
+        while here.waiting():
+            here.clock[0] += 600
+            planner.cycle()
+            assert time.monotonic() < deadline
+        told = [(x["status"], x["labels"]["site"]) for post in here.posts()[known:] for x in post["alerts"]]
+        assert ("firing", "a") in told
+        assert [one.sent for one in here.view().alerts if one.state == "firing"] == [True]
 
 
 def test_a_site_that_was_removed_is_no_trouble_and_rules_are_read_after_the_server_was_away(

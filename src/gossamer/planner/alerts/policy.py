@@ -142,8 +142,8 @@ def _holds(rule: AlertRule, alert: Alert | None, text: str, now: float) -> Alert
     elif alert.phase is Phase.RESOLVED:
         alert = Alert(Phase.PENDING, now, text, sent=alert.sent, told=alert.told)
     if alert.phase is Phase.PENDING and now - alert.since >= rule.wait:
-        alert = alert._replace(phase=Phase.FIRING, fired=now, text=text)
-    return alert._replace(over=None)
+        alert = alert._replace(phase=Phase.FIRING, fired=now)
+    return alert._replace(over=None, text=text)
 
 
 def _tells_firing(rule: AlertRule, alert: Alert, now: float) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -89,7 +89,11 @@ class AlertWatch:
         samples = book.history.take(windows, now, reading.totals)
         if self._webhook is None:
             told = [message if self._is_awaited(message) else finished(message, "kept", now) for message in told]
-        book.write(term, states=states, messages=kept([*book.messages, *told], now), look=look, samples=samples)
+        messages = kept([*book.messages, *told], now)
+        # What they said reached nobody.
+        dropped = _waiting([*book.messages, *told]) - _waiting(messages)
+        states = {name: untold(one, {at for rule, at in dropped if rule == name}) for name, one in states.items()}
+        book.write(term, states=states, messages=messages, look=look, samples=samples)
         for message in told:
             _log(message)
         unread = "; ".join(sorted(set(reading.unread.values())))
@@ -138,6 +142,11 @@ class AlertWatch:
 
     def _silenced(self, rule: str, now: float, subject: str) -> bool:
         return any(silence.covers(rule, subject, now) for silence in self._documents.silences)
+
+
+def _waiting(messages: Iterable[AlertMessage]) -> set[tuple[str, float]]:
+    """The rules and moments of the messages that wait to be delivered."""
+    return {(message.rule, message.at) for message in messages if message.state == "waiting"}
 
 
 def _log(message: AlertMessage) -> None:
