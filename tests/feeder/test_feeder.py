@@ -193,6 +193,20 @@ def test_what_a_server_lost_that_went_back_is_pushed_again(fed: Fed) -> None:
     assert fed.feeder.counts.pushed_again == ROWS - 2
 
 
+def test_what_is_reported_twice_is_counted_once(fed: Fed) -> None:
+    """It told that 434 of 400 rows had ended, after the server went back."""
+    fed.feeder.step()
+    fed.take()
+    fed.fetch()
+    reports = fed.frontier.connection.execute("LRANGE", fed.reports().name, 0, -1, key=fed.key)
+    fed.feeder.step()
+    ended = fed.database.execute("SELECT id, task_at FROM pages").fetchall()
+    fed.frontier.connection.execute("RPUSH", fed.reports().name, *reports, key=fed.key)
+    fed.feeder.step()
+    assert (fed.feeder.counts.done, fed.states()) == (ROWS, {"done": ROWS})
+    assert fed.database.execute("SELECT id, task_at FROM pages").fetchall() == ended
+
+
 def test_a_table_that_went_back_doubles_nothing(fed: Fed) -> None:
     fed.feeder.step()
     fed.take(6)

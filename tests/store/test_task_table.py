@@ -10,7 +10,7 @@ from tests.store.conftest import Sql
 
 from gossamer.errors import StoreError, TableMismatch
 from gossamer.store import Store
-from gossamer.store.task_table import TaskEnding, TaskTable
+from gossamer.store.task_table import Ended, TaskEnding, TaskTable
 
 MADE = "CREATE TABLE pages (id INTEGER PRIMARY KEY, url VARCHAR(100))"
 COUNTED = "SELECT id, task_state, task_tries, task_detail FROM pages ORDER BY id"
@@ -67,7 +67,7 @@ def test_a_row_goes_through_its_states(store: Store, sql: Sql) -> None:
     ]
     assert [(row.key, row.tries) for row in table.claim(2)] == [("3", 2), ("4", 2)]
     ended = [TaskEnding("3", 1, "failed", "of the first try"), TaskEnding("4", 1, "done"), TaskEnding("1", 0, "failed")]
-    assert table.end(ended) == {"3"}
+    assert table.end(ended) == Ended(done=1, failed=0, tried_again=frozenset({"3"}))
     table.lose(table.open_rows("", 10), most=2)
     assert table.counts() == {"new": 0, "waiting": 0, "running": 0, "done": 2, "failed": 2, "lost": 1, "other": 0}
     assert sql("SELECT task_detail FROM pages WHERE id = 3") == [("lost, 2 times",)]

@@ -119,10 +119,10 @@ class TableFeeder:
         return taken
 
     def _end(self, endings: Sequence[TaskEnding], reports: Sequence[bytes] = ()) -> None:
-        tried_again = self._table.end(endings)
-        self._reports.end([ending.key for ending in endings if ending.key not in tried_again], reports=reports)
-        for state in (DONE, FAILED):
-            self._counts[state] += sum(ending.state == state for ending in endings)
+        ended = self._table.end(endings)
+        self._reports.end([ending.key for ending in endings if ending.key not in ended.tried_again], reports=reports)
+        self._counts[DONE] += ended.done
+        self._counts[FAILED] += ended.failed
 
     # Rows.
 

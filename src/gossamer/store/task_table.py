@@ -56,6 +56,14 @@ class TaskEnding(NamedTuple):
     detail: str = ""
 
 
+class Ended(NamedTuple):
+    """What came of endings: how many rows are done now and were not before, or have failed; and the keys of those that a later try has."""
+
+    done: int
+    failed: int
+    tried_again: frozenset[str]
+
+
 class TaskTable:
     """One table. `columns` are those that tasks are made of; `where` is a condition in SQL for rows that are given out, `key` names to whom:
     open rows of another key are not looked at."""
@@ -145,22 +153,22 @@ class TaskTable:
         condition = f"{STATE} = '{before}' AND {TRIED} = :tries"
         self._store.transaction(lambda connection: self._update(connection, f"{STATE} = '{after}'", condition, changed))
 
-    def end(self, endings: Iterable[TaskEnding]) -> frozenset[str]:
+    def end(self, endings: Iterable[TaskEnding]) -> Ended:
         """How tries ended. What is done stays done, and what was never given out stays new; the failure of an earlier try than the present
-        one says nothing of it: returns the keys of such rows."""
+        one says nothing of it."""
         by_state: dict[str, list[dict[str, Any]]] = {DONE: [], FAILED: []}
         for ending in endings:
             detail = _stored(ending.detail) or None
             by_state[ending.state].append({"key": ending.key, "tries": ending.tries, "detail": detail})
 
-        def write(connection: Connection) -> frozenset[str]:
+        def write(connection: Connection) -> Ended:
             done = [{"key": each["key"], "detail": each["detail"]} for each in by_state[DONE]]
-            self._update(connection, f"{STATE} = '{DONE}', {DETAIL} = :detail", KNOWN, done)
-            other = f"({STATE} IS NULL OR {STATE} <> '{DONE}') AND {TRIED} <= :tries AND {KNOWN}"
-            self._update(connection, f"{STATE} = '{FAILED}', {DETAIL} = :detail", other, by_state[FAILED])
-            return frozenset(
-                each["key"] for each in by_state[FAILED] if self._tried(connection, each["key"]) > each["tries"]
-            )
+            other = f"({STATE} IS NULL OR {STATE} <> '{DONE}') AND {KNOWN}"
+            changed = self._update(connection, f"{STATE} = '{DONE}', {DETAIL} = :detail", other, done)
+            other += f" AND {TRIED} <= :tries"
+            failed = self._update(connection, f"{STATE} = '{FAILED}', {DETAIL} = :detail", other, by_state[FAILED])
+            later = (each["key"] for each in by_state[FAILED] if self._tried(connection, each["key"]) > each["tries"])
+            return Ended(changed, failed, frozenset(later))
 
         return self._store.transaction(write)
 

@@ -126,7 +126,9 @@ def feed(
                 output.write_notice("going on")
             done = feeder.counts
             figures = {"pushed": done.pushed, "failed": before["failed"] + done.failed, "lost": done.lost}
-            say(before["done"] + before["failed"] + done.done + done.failed, figures)
+            # A row that has failed may be done later, and others may add some.
+            known = before["done"] + before["failed"] + done.done + done.failed
+            say(known if total is None else min(known, total), figures)
             if ended:
                 break
             if not changed:
