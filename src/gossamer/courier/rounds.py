@@ -30,7 +30,8 @@ async def states_now(ask: Ask, token: Token) -> Mapping[int, PartitionState]:
 
 
 def start_key(group: str, number: int, place: int | str) -> str:
-    """The key of a start's request at a place: whoever runs the start again adds nothing twice."""
+    """The key of a start's request at a place: whoever runs the start again adds nothing twice. The server reads the round's number in
+    it (parts/state/enqueue.lua)."""
     return f"s{group}:{number}:{place}"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gossamer.courier.rounds import start_key
 from gossamer.errors import PolicyError, UnknownGroup
 from gossamer.frontier.call import function_call, read
 from gossamer.frontier.connection.router import Conversation, RoutedCommand
@@ -19,7 +20,17 @@ from gossamer.frontier.snapshot.export import Export
 from gossamer.frontier.snapshot.file import SnapshotFile
 from gossamer.frontier.snapshot.restore import Restore
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import Ending, EndState, GroupPolicy, LanePolicy, RoundInfo, Settlement, StartState, Token
+from gossamer.model import (
+    AddOutcome,
+    Ending,
+    EndState,
+    GroupPolicy,
+    LanePolicy,
+    RoundInfo,
+    Settlement,
+    StartState,
+    Token,
+)
 from gossamer.testing.contract import Crawl
 from gossamer.testing.contract.earlier_state import another_process, go_back, picture
 from gossamer.testing.fault_proxy import FaultProxy
@@ -426,6 +437,26 @@ def test_rounds_survive_a_restart(opened: Opened) -> None:
         assert crawl.frontier.rounds("g") == before
         assert crawl.frontier.end_round("g", Token.fresh())[0] is EndState.BUSY
         assert crawl.frontier.ended("g", token)
+
+
+def test_what_a_start_adds_to_a_round_that_the_server_has_lost_is_added_when_the_round_begins_again(
+    crawl: Crawl,
+) -> None:
+    """Who ran the start when the server went back goes on for a moment, or sends it again: it would be of another round, and the start
+    that comes would find it to be there."""
+    crawl.define(policy=OWED)
+    hosts = crawl.spread(4)
+    seeds = [crawl.request(f"seed {n}", host, dont_filter=True) for n, host in enumerate(hosts)]
+
+    def add(number: int) -> set[AddOutcome]:
+        keyed = [start_key("g", number, place) for place in range(len(seeds))]
+        return set(crawl.frontier.add(seeds, key=keyed)[0])
+
+    assert add(1) == {AddOutcome.DUPLICATE}
+    assert add(0) == {AddOutcome.ADDED}
+    crawl.frontier.new_round("g", 1)
+    assert add(1) == {AddOutcome.ADDED}
+    assert add(1) == {AddOutcome.DUPLICATE}
 
 
 class Interrupting:

@@ -18,6 +18,7 @@ from tests.frontier.contract.conftest import settings as chosen
 from tests.frontier.contract.machine.ground import FACTOR
 from tests.support.auditor.remains import remains
 
+from gossamer.courier.rounds import start_key
 from gossamer.errors import GroupDropping, LaneKept, UnknownGroup, UnknownLane
 from gossamer.frontier.contract import Frontier
 from gossamer.frontier.valkey import ValkeyFrontier
@@ -195,7 +196,10 @@ class Run:
             state, present = frontier.start(GROUP, worker.token)
             self.told.append(f"start {present}: {state.value}")
             if state is StartState.GRANTED:
-                frontier.add(self.requests(self.site.seeds), key=f"start:{present}")
+                # Those that are not filtered are known by their keys alone.
+                unfiltered = self.random.random() < 0.5
+                seeds = [one._replace(dont_filter=unfiltered) for one in self.requests(self.site.seeds)]
+                frontier.add(seeds, key=[start_key(GROUP, present, place) for place in range(len(seeds))])
                 self.trouble()
                 known(lambda: frontier.started(GROUP, worker.token))
 

@@ -186,7 +186,7 @@ class TestDropGroup:
         """What stays belongs to the crawl, its hosts and its workers."""
         self.fill(crawl, "zebra")
         unfiltered = [crawl.request("x", host, "zebra.never", dont_filter=True) for host in crawl.spread(6)]
-        crawl.frontier.add(unfiltered, key="szebra:1")
+        crawl.frontier.add(unfiltered, key="szebra:0")
         crawl.frontier.put_cookies("zebra", {"session": b"1"}, most=10)
         born, _ = crawl.frontier.page_versions("zebra", [("h", "p")])
         crawl.frontier.put_page_versions("zebra", born, {("h", "p"): b"1"}, most=10)

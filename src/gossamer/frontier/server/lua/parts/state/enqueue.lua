@@ -38,8 +38,17 @@ local function fill_room(lane, rooms, added)
   if rooms.groups[lane.group] then rooms.groups[lane.group] = rooms.groups[lane.group] - added end
 end
 
--- Whether something was added to the group under this key. Keys go with their group: the next one of its name knows none.
+-- The number of the round whose start has this key (courier/rounds.py makes them); nil for any other key.
+local function round_of_start(group, key)
+  local prefix = 's' .. group .. ':'
+  return sub(key, 1, #prefix) == prefix and tonumber(string.match(key, '^(%d+):', #prefix + 1))
+end
+
+-- Whether something was added to the group under this key. Keys go with their group: the next one of its name knows none. What belongs
+-- to a round that this partition has lost counts as added: the round begins again, and its start then finds no key in use.
 local function keyed_before(S, group, key)
+  local round = round_of_start(group, key)
+  if round and round > (tonumber(call('HGET', S.b .. K.rounds, group)) or 0) then return true end
   S.keyed = S.keyed or {}
   S.keyed[group] = (S.keyed[group] or 0) + 1
   return call('ZADD', S.b .. K.keyed .. group, 'NX', S.now, key) == 0
