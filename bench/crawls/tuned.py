@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from scrapy import Request, Spider
 from scrapy.core.scheduler import Scheduler
@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred
 
 from gossamer import heap
 from gossamer.scrapy.page.callback_output import CallbackOutput
+from gossamer.scrapy.page.pages import LeasedPages
 from gossamer.scrapy.speedups import defaults, known_links
 from gossamer.scrapy.speedups.signals import skip_without_receivers
 from gossamer.settings import load
@@ -39,7 +40,9 @@ class TunedScheduler(Scheduler):
         tunes = defaults.names(load()["GOSSAMER_TUNING"])
         scraper = engine.scraper
         if "output" in tunes:
-            scraper.handle_spider_output_async = CallbackOutput(engine, scraper, _Nobody(), True).handle
+            scraper.handle_spider_output_async = CallbackOutput(
+                engine, scraper, cast(LeasedPages, _Nobody()), True
+            ).handle
         if "signals" in tunes:
             skip_without_receivers(crawler.signals)
         if "garbage" in tunes:
@@ -59,11 +62,11 @@ class TunedScheduler(Scheduler):
 
 
 class _Nobody:
-    """Watches a callback's output and does nothing about it."""
+    """In the place of a worker's pages: it hears of a callback's output and does nothing about it."""
 
     def handling(self, *_: Any) -> None: ...
 
-    downloaded = scraping = yields = yielded = raised = calling = through = handling
+    yields = yielded = handling
 
     def given_up(self, request: Request) -> bool:
         return False

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from gossamer.scrapy.page.watcher import EngineWatcher
 from gossamer.scrapy.process.reactor import on_asyncio
+
+if TYPE_CHECKING:
+    from gossamer.scrapy.page.pages import LeasedPages
 
 PAUSE_EVERY, PAUSE_SECONDS = 100, 0.01
 """After this many requests of one callback, or seconds, other work gets its turn."""
@@ -26,14 +28,14 @@ class CallbackOutput:
     or none, which need none. Here each item that has company gets a task. Without asyncio, Scrapy's own way is kept.
     """
 
-    def __init__(self, engine: Any, scraper: Any, watcher: EngineWatcher, lean: bool) -> None:
-        self._engine, self._scraper, self._watcher = engine, scraper, watcher
+    def __init__(self, engine: Any, scraper: Any, pages: LeasedPages, lean: bool) -> None:
+        self._engine, self._scraper, self._pages = engine, scraper, pages
         self._original = scraper.handle_spider_output_async
         # Scrapy 2.13 has only the form that makes a Deferred.
         self._process = getattr(scraper, "_process_spidermw_output_async", None) if lean else None
 
     async def handle(self, result: Any, request: Request, response: Response | Failure) -> None:
-        self._watcher.handling(request, response)
+        self._pages.handling(request, response)
         is_async = isinstance(result, AsyncIterator)
         if self._process is None or not on_asyncio():
             # Kept until all is done: another request at the same place in memory must not be taken for one of these.
@@ -41,7 +43,7 @@ class CallbackOutput:
             mark = self._marked_async if is_async else self._marked
             await self._original(mark(result, request, children), request, response)
             for child in children:
-                self._watcher.yielded(child)
+                self._pages.yielded(child)
             return
         tasks = _ItemTasks(self._process, response, self._scraper.concurrent_items)
         try:
@@ -55,7 +57,7 @@ class CallbackOutput:
             await tasks.finish()
         except asyncio.CancelledError:
             tasks.cancel()
-            if not self._watcher.given_up(request):
+            if not self._pages.given_up(request):
                 raise
 
     async def _take(self, result: Iterable[Any], request: Request, tasks: _ItemTasks) -> None:
@@ -84,15 +86,15 @@ class CallbackOutput:
                 count, until = 0, monotonic() + PAUSE_SECONDS
 
     def _put(self, request: Request, child: Request) -> None:
-        self._watcher.yields(request, child)
+        self._pages.yields(request, child)
         self._engine.crawl(child)
-        self._watcher.yielded(child)
+        self._pages.yielded(child)
 
     def _marked(self, result: Iterable[Any], request: Request, children: list[Request]) -> Iterator[Any]:
         for output in result:
             if isinstance(output, Request):
                 children.append(output)
-                self._watcher.yields(request, output)
+                self._pages.yields(request, output)
             yield output
 
     async def _marked_async(
@@ -101,7 +103,7 @@ class CallbackOutput:
         async for output in result:
             if isinstance(output, Request):
                 children.append(output)
-                self._watcher.yields(request, output)
+                self._pages.yields(request, output)
             yield output
 
 

@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
+from scrapy import __version__ as scrapy_version
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import CancelledError, Deferred
@@ -21,8 +23,10 @@ from twisted.python.failure import Failure
 
 from gossamer.errors import UnsupportedScrapy
 from gossamer.scrapy.page.callback_output import CallbackOutput
-from gossamer.scrapy.page.watcher import EngineWatcher
 from gossamer.scrapy.process.reactor import on_asyncio
+
+if TYPE_CHECKING:
+    from gossamer.scrapy.page.pages import LeasedPages
 
 
 class ReportingSet(set[Request]):
@@ -125,65 +129,66 @@ def abandon(engine: Any) -> None:
     once()
 
 
-def attach(engine: Any, watcher: EngineWatcher, *, lean: bool = True) -> None:
+def attach(engine: Any, pages: LeasedPages, *, lean: bool = True) -> None:
     """Watch an engine that was checked. `lean`: the output of callbacks is handled by `CallbackOutput` itself, where it can."""
     slot, scraper = engine._slot, engine.scraper
-    slot.inprogress = ReportingSet(slot.inprogress, watcher.through)
-    _wrap_downloads(engine, watcher)
-    _wrap_scraper(scraper, watcher)
-    scraper.handle_spider_output_async = CallbackOutput(engine, scraper, watcher, lean).handle
+    slot.inprogress = ReportingSet(slot.inprogress, pages.through)
+    _wrap_downloads(engine, pages)
+    _wrap_scraper(scraper, pages)
+    scraper.handle_spider_output_async = CallbackOutput(engine, scraper, pages, lean).handle
+
+
+NEEDED: dict[str, type] = {
+    "_slot.inprogress": set,
+    "downloader.active": set,
+    **dict.fromkeys(
+        (
+            "_slot.nextcall.schedule", "_slot.close", "_slot._maybe_fire_closing", "_handle_downloader_output", "_download", "_start",
+            "_SLOT_HEARTBEAT_INTERVAL", "stop", "_spider_closed_callback", "scraper.call_spider_async", "scraper.enqueue_scrape",
+            "scraper.handle_spider_error", "scraper.handle_spider_output_async", "scraper._check_if_closing",
+        ),
+        object,
+    ),
+}  # fmt: skip
+"""What is used of an engine, and what it must be."""
 
 
 def check(engine: Any) -> None:
     """Refuse an engine with the names of what it lacks."""
-    slot, scraper = engine._slot, engine.scraper
-    needed = {
-        "engine._slot.inprogress": isinstance(getattr(slot, "inprogress", None), set),
-        "engine._slot.nextcall.schedule": callable(getattr(getattr(slot, "nextcall", None), "schedule", None)),
-        "engine._handle_downloader_output": callable(getattr(engine, "_handle_downloader_output", None)),
-        "engine._download": callable(getattr(engine, "_download", None)),
-        "engine._start": hasattr(engine, "_start"),
-        "engine._SLOT_HEARTBEAT_INTERVAL": hasattr(engine, "_SLOT_HEARTBEAT_INTERVAL"),
-        "scraper.call_spider_async": callable(getattr(scraper, "call_spider_async", None)),
-        "scraper.enqueue_scrape": callable(getattr(scraper, "enqueue_scrape", None)),
-        "scraper.handle_spider_error": callable(getattr(scraper, "handle_spider_error", None)),
-        "scraper.handle_spider_output_async": callable(getattr(scraper, "handle_spider_output_async", None)),
-        "engine._slot.close": callable(getattr(slot, "close", None)),
-        "engine._slot._maybe_fire_closing": callable(getattr(slot, "_maybe_fire_closing", None)),
-        "engine.stop": callable(getattr(engine, "stop", None)),
-        "engine._spider_closed_callback": callable(getattr(engine, "_spider_closed_callback", None)),
-        "scraper._check_if_closing": callable(getattr(scraper, "_check_if_closing", None)),
-        "downloader.active": isinstance(getattr(engine.downloader, "active", None), set),
-    }
-    missing = [name for name, there in needed.items() if not there]
+    missing = [f"engine.{path}" for path, kind in NEEDED.items() if not _has(engine, path, kind)]
     if missing:
-        from scrapy import __version__
-
-        raise UnsupportedScrapy(f"Scrapy {__version__} has no {', '.join(missing)}. Use Scrapy 2.13.4 to 2.19.")
+        raise UnsupportedScrapy(f"Scrapy {scrapy_version} has no {', '.join(missing)}. Use Scrapy 2.13.4 to 2.19.")
 
 
-def _wrap_downloads(engine: Any, watcher: EngineWatcher) -> None:
+def _has(engine: Any, path: str, kind: type) -> bool:
+    try:
+        return isinstance(attrgetter(path)(engine), kind)
+    except AttributeError:
+        return False
+
+
+def _wrap_downloads(engine: Any, pages: LeasedPages) -> None:
     original = engine._handle_downloader_output
 
     def handle(result: Any, request: Request) -> Any:
-        watcher.downloaded(request, result)
+        pages.downloaded(request, result)
         done = original(result, request)
         if isinstance(result, Request):
-            watcher.yielded(result)
+            pages.yielded(result)
         return done
 
     engine._handle_downloader_output = handle
 
 
-def _wrap_scraper(scraper: Any, watcher: EngineWatcher) -> None:
+def _wrap_scraper(scraper: Any, pages: LeasedPages) -> None:
     enqueue, error = scraper.enqueue_scrape, scraper.handle_spider_error
 
     def enqueue_scrape(result: Response | Failure, request: Request, *more: Any) -> Any:
-        watcher.scraping(request, result)
+        pages.scraping(request, result)
         return enqueue(result, request, *more)
 
     def handle_spider_error(failure: Failure, request: Request, *more: Any, **named: Any) -> Any:
-        watcher.raised(request, failure)
+        pages.raised(request, failure)
         return error(failure, request, *more, **named)
 
     call = scraper.call_spider_async
@@ -191,15 +196,15 @@ def _wrap_scraper(scraper: Any, watcher: EngineWatcher) -> None:
     async def call_spider_async(result: Response | Failure, request: Request) -> Any:
         called: Any = call(result, request)
         if on_asyncio():
-            watcher.calling(request, asyncio.current_task())
+            pages.calling(request, asyncio.current_task())
         else:
             # Without tasks it is the Deferred that can be cancelled.
             called = Deferred.fromCoroutine(called)
-            watcher.calling(request, called)
+            pages.calling(request, called)
         try:
             return await called
         except (asyncio.CancelledError, CancelledError):
-            if watcher.given_up(request):
+            if pages.given_up(request):
                 raise TimeoutError("worked on for longer than GOSSAMER_RENEW_MAX_SECONDS") from None
             raise
 

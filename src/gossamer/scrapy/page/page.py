@@ -27,26 +27,8 @@ class LeasedPage:
     """What is known of a leased request while Scrapy works on it."""
 
     __slots__ = (
-        "_own_slot",
-        "asked",
-        "carried",
-        "children",
-        "content",
-        "failure",
-        "fingerprints",
-        "given_up",
-        "handled",
-        "items",
-        "kept",
-        "lease",
-        "left_out",
-        "outcome",
-        "push",
-        "refused",
-        "replaced",
-        "request",
-        "task",
-        "told",
+        "_own_slot", "asked", "carried", "children", "content", "failure", "fingerprints", "given_up", "handled",
+        "items", "kept", "lease", "left_out", "outcome", "push", "refused", "replaced", "request", "task", "told",
         "withheld",
     )  # fmt: skip
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
+from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from gossamer.courier import Courier
@@ -65,7 +67,7 @@ class LeasedPages:
                 page.task.cancel()
         return len(pages)
 
-    # What the hooks see.
+    # What the hooks in Scrapy's engine report.
 
     def answered(self, response: Response, request: Request) -> None:
         page = self._pages.get(id(request))
@@ -79,6 +81,7 @@ class LeasedPages:
             self._courier.fetched(Fetched(page.lease, feedback))
 
     def downloaded(self, request: Request, result: Request | Response | Failure) -> None:
+        """The downloader and its middlewares are done with a request."""
         page = self._pages.get(id(request))
         if page is None:
             return
@@ -93,40 +96,48 @@ class LeasedPages:
             self._courier.fetched(Fetched(page.lease, Feedback(HostVerdict.ERROR) if broken else None))
 
     def scraping(self, request: Request, result: Response | Failure) -> None:
+        """Its callback or errback is about to be called."""
         page = self._pages.get(id(request))
         if page is not None:
             page.outcome = result
             self._parents[id(result)] = page
 
     def handling(self, request: Request, result: Response | Failure) -> None:
+        """Its callback or errback has given output, which is about to be handled."""
         page = self._pages.get(id(request))
         if page is not None:
             page.handled = isinstance(result, Response) or self._worker_config.give_up.applies(request)
 
     def yields(self, request: Request, child: Request) -> None:
+        """The callback of a request yielded another one, which goes to the scheduler next."""
         inherit(request, child)
         page = self._pages.get(id(request))
         if page is not None:
             self._parents[id(child)] = page
 
     def yielded(self, child: Request) -> None:
+        """It has gone there, unless a middleware refused it on the way."""
         self._parents.pop(id(child), None)
 
-    def calling(self, request: Request, task: Any) -> None:
+    def calling(self, request: Request, task: asyncio.Task[Any] | Deferred[Any] | None) -> None:
+        """Its callback or errback is called in this task, or stands behind this Deferred, which can be cancelled."""
         page = self._pages.get(id(request))
         if page is not None:
             page.task = task
 
     def given_up(self, request: Request) -> bool:
+        """Whether it was in progress for too long and was given up."""
         page = self._pages.get(id(request))
         return page is not None and page.given_up
 
     def raised(self, request: Request, failure: Failure) -> None:
+        """Its callback or errback raised."""
         page = self._pages.get(id(request))
         if page is not None:
             page.failed("callback", failure)
 
     def through(self, request: Request) -> None:
+        """Nothing of it is left in Scrapy."""
         page = self._pages.pop(id(request), None)
         if page is None:
             return

@@ -230,8 +230,8 @@ class RequestCodec:
         return FrontierRequest(0, f"-{key}", self._full[MAIN], payload, 0, True)
 
     def decode(self, lease: Lease) -> Request:
-        """The request of a lease; DecodingError or UnknownCallback where this worker cannot make it, Carried where it is
-        none."""
+        """The request of a lease; DecodingError or UnknownCallback where this worker cannot make it, ItemsLease where it brings items
+        instead."""
         fields = codec.decode_request(lease.payload, build=self._objects.make)
         if fields.get("url") == CARRIED:
             raise ItemsLease(fields.get("items", []))
