@@ -11,21 +11,7 @@ from gossamer.courier.task.intake import TaskIntake
 from gossamer.courier.transport import AsyncTransport, SharedTransport, ThreadTransport, Timer, Transport
 
 __all__ = [
-    "DRAINING",
-    "AsyncTransport",
-    "Counters",
-    "Courier",
-    "CourierConfig",
-    "EngineCallbacks",
-    "Heartbeat",
-    "OmittedRequests",
-    "RequestAdder",
-    "SeenCache",
-    "SharedTransport",
-    "TaskIntake",
-    "ThreadTransport",
-    "Timer",
-    "Transport",
-    "is_gone",
-    "worker_info",
-]
+    "DRAINING", "AsyncTransport", "Counters", "Courier", "CourierConfig", "EngineCallbacks", "Heartbeat",
+    "OmittedRequests", "RequestAdder", "SeenCache", "SharedTransport", "TaskIntake", "ThreadTransport", "Timer",
+    "Transport", "is_gone", "worker_info",
+]  # fmt: skip

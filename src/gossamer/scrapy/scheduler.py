@@ -20,19 +20,8 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from gossamer import heap
-from gossamer.courier import (
-    Counters,
-    Courier,
-    CourierConfig,
-    Heartbeat,
-    RequestAdder,
-    TaskIntake,
-    worker_info,
-)
-from gossamer.errors import (
-    GossamerError,
-    WorkerFailed,
-)
+from gossamer.courier import Counters, Courier, CourierConfig, Heartbeat, RequestAdder, TaskIntake, worker_info
+from gossamer.errors import GossamerError, WorkerFailed
 from gossamer.frontier.connection.url import server_of
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, Ending, Lease, Settlement, SettleOutcome, Token

@@ -14,19 +14,8 @@ _PROSE = (
 )
 _WORDS = _PROSE.split()
 _AUTHORS = (
-    "ada",
-    "brahe",
-    "curie",
-    "darwin",
-    "euler",
-    "franklin",
-    "gauss",
-    "hopper",
-    "ines",
-    "jürgen",
-    "kepler",
-    "zoë",
-)
+    "ada", "brahe", "curie", "darwin", "euler", "franklin", "gauss", "hopper", "ines", "jürgen", "kepler", "zoë",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

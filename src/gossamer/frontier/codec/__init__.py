@@ -14,14 +14,6 @@ from gossamer.frontier.codec.binary import (
 )
 
 __all__ = [
-    "CLASS",
-    "VERSION",
-    "StoredObject",
-    "decode",
-    "decode_request",
-    "encode",
-    "encode_request",
-    "from_json",
-    "given_fields",
-    "to_json",
-]
+    "CLASS", "VERSION", "StoredObject", "decode", "decode_request", "encode", "encode_request", "from_json",
+    "given_fields", "to_json",
+]  # fmt: skip

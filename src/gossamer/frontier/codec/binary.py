@@ -27,16 +27,9 @@ from gossamer.frontier.codec.msgpack import (
 from gossamer.frontier.codec.types import NotEncodable, StoredObject
 
 __all__ = [
-    "CLASS",
-    "VERSION",
-    "StoredObject",
-    "decode",
-    "decode_request",
-    "encode",
-    "encode_request",
-    "from_json",
+    "CLASS", "VERSION", "StoredObject", "decode", "decode_request", "encode", "encode_request", "from_json",
     "to_json",
-]
+]  # fmt: skip
 
 VERSION = 1
 CLASS = "gossamer:class"

@@ -13,22 +13,9 @@ _KEY = re.compile(r"(?:^|.*[\w*.)}>%-]):(requests|dupefilter|start_urls|items|st
 _CLEARING = frozenset({"delete", "del", "unlink", "ltrim", "expire", "rename", "zremrangebyrank", "zremrangebyscore"})
 _WRITING = frozenset(
     {
-        "lpush",
-        "rpush",
-        "sadd",
-        "zadd",
-        "srem",
-        "zrem",
-        "lpop",
-        "rpop",
-        "blpop",
-        "brpop",
-        "spop",
-        "zpopmin",
-        "zpopmax",
-        "lrem",
+        "lpush", "rpush", "sadd", "zadd", "srem", "zrem", "lpop", "rpop", "blpop", "brpop", "spop", "zpopmin", "zpopmax", "lrem",
     }
-)
+)  # fmt: skip
 _READING = frozenset(
     {
         "zcard", "llen", "scard", "exists", "lrange", "zrange", "zrevrange", "smembers", "sismember", "sscan", "sscan_iter",

@@ -19,24 +19,10 @@ _FOREIGN = frozenset(
 )  # fmt: skip
 _TEXTS = frozenset(
     {
-        ".sh",
-        ".bash",
-        ".cfg",
-        ".toml",
-        ".yml",
-        ".yaml",
-        ".txt",
-        ".in",
-        ".ini",
-        ".json",
-        ".env",
-        ".service",
-        ".conf",
-        ".bat",
-        ".cmd",
-        ".ps1",
+        ".sh", ".bash", ".cfg", ".toml", ".yml", ".yaml", ".txt", ".in", ".ini", ".json", ".env", ".service", ".conf", ".bat",
+        ".cmd", ".ps1",
     }
-)
+)  # fmt: skip
 _NAMES = (".env", "dockerfile", "makefile", "procfile", "pipfile", "crontab", "jenkinsfile")
 _LARGEST_TEXT = 1_000_000
 

@@ -18,17 +18,8 @@ KEYS: dict[str, Kind] = {
     "encoding": str, "flags": list,
 }  # fmt: skip
 _AS_THEY_ARE = (
-    "dont_filter",
-    "url",
-    "headers",
-    "cookies",
-    "body",
-    "meta",
-    "cb_kwargs",
-    "priority",
-    "encoding",
-    "flags",
-)
+    "dont_filter", "url", "headers", "cookies", "body", "meta", "cb_kwargs", "priority", "encoding", "flags",
+)  # fmt: skip
 
 
 def requests_of(spider: Spider, data: bytes) -> Iterable[Request]:

@@ -9,10 +9,7 @@ from gossamer.frontier.call import function_call
 from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.frontier.verbs.control.tables import lane_table
-from gossamer.model import (
-    GroupPolicy,
-    LanePolicy,
-)
+from gossamer.model import GroupPolicy, LanePolicy
 from gossamer.testing.contract.crawl import Crawl
 
 Picture = dict[str, bytes]

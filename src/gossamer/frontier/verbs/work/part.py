@@ -10,13 +10,7 @@ from gossamer.frontier.server import keys
 from gossamer.frontier.server.layout import SETTLEMENT
 from gossamer.frontier.verbs import arguments, lists
 from gossamer.frontier.verbs.work.batch import ADDED, Batch, RequestChecker, entry_of
-from gossamer.frontier.verbs.work.outbox import (
-    CALL_BYTES,
-    CALL_ITEM_BYTES,
-    CALL_ITEMS,
-    CALL_REQUESTS,
-    OutboxBuilder,
-)
+from gossamer.frontier.verbs.work.outbox import CALL_BYTES, CALL_ITEM_BYTES, CALL_ITEMS, CALL_REQUESTS, OutboxBuilder
 from gossamer.model import AddOutcome, Ending, PageVisit, Request, Settlement
 from gossamer.model.reply import Invalid
 

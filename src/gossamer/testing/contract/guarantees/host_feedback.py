@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gossamer.model import (
-    Feedback,
-    Fetched,
-    GroupPolicy,
-    HostPolicy,
-    HostVerdict,
-    Settlement,
-)
+from gossamer.model import Feedback, Fetched, GroupPolicy, HostPolicy, HostVerdict, Settlement
 from gossamer.testing.contract.crawl import SETTLED, Crawl, Worker, names
 
 

@@ -7,15 +7,7 @@ from collections import Counter
 import pytest
 
 from gossamer.errors import InvalidRequest
-from gossamer.model import (
-    Ending,
-    GroupPolicy,
-    HostPolicy,
-    LanePolicy,
-    Request,
-    Sent,
-    Settlement,
-)
+from gossamer.model import Ending, GroupPolicy, HostPolicy, LanePolicy, Request, Sent, Settlement
 from gossamer.testing.contract.crawl import SETTLED, Crawl, Worker, names
 
 

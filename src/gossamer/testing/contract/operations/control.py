@@ -8,13 +8,7 @@ import pytest
 
 from gossamer.errors import InvalidRequest, PolicyError, UnknownGroup, UnknownLane
 from gossamer.frontier.server import keys
-from gossamer.model import (
-    GroupPolicy,
-    HostPolicy,
-    LanePolicy,
-    Selection,
-    Token,
-)
+from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, Selection, Token
 from gossamer.testing.contract.crawl import ADDED, SETTLED, Crawl, Worker, names
 
 

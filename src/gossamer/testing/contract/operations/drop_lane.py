@@ -7,14 +7,7 @@ from itertools import islice
 import pytest
 
 from gossamer.errors import LaneKept, UnknownLane
-from gossamer.model import (
-    AddOutcome,
-    Ending,
-    HostPolicy,
-    LanePolicy,
-    SeenPolicy,
-    SeenScope,
-)
+from gossamer.model import AddOutcome, Ending, HostPolicy, LanePolicy, SeenPolicy, SeenScope
 from gossamer.testing.contract.crawl import ADDED, DUPLICATE, SETTLED, Crawl, Worker
 from gossamer.testing.contract.earlier_state import another_process, define_apart
 from gossamer.testing.contract.guarantees.seen import EVERY

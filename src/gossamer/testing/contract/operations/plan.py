@@ -5,16 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gossamer.errors import NotLeader
-from gossamer.model import (
-    AddOutcome,
-    GroupPolicy,
-    GroupState,
-    LanePolicy,
-    LaneState,
-    Settlement,
-    StartState,
-    Token,
-)
+from gossamer.model import AddOutcome, GroupPolicy, GroupState, LanePolicy, LaneState, Settlement, StartState, Token
 from gossamer.testing.contract.crawl import ADDED, Crawl, names
 
 

@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gossamer.errors import UnknownLane
-from gossamer.model import (
-    Ending,
-    LanePolicy,
-    Order,
-    RequestPlace,
-    fingerprint,
-)
+from gossamer.model import Ending, LanePolicy, Order, RequestPlace, fingerprint
 from gossamer.testing.contract.crawl import Crawl, Worker
 
 
