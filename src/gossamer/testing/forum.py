@@ -13,6 +13,7 @@ import os
 import stat
 import sys
 import threading
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import fields
 from typing import Literal, Self
@@ -28,27 +29,18 @@ ARRIVALS, FORGET = "/-/arrivals", "/-/forget"
 _SIZES = ("boards", "lists", "posts", "comments", "seed")
 
 
-class Forum(LoopServer):
-    """A forum served by a thread of this process, on `hosts` addresses with the same pages.
+class ForumAddresses:
+    """Where the pages of a forum are: `hosts` addresses with the same pages.
 
     The hosts are ports of 127.0.0.1, or with `by="address"` the addresses 127.0.0.1, 127.0.0.2 … on one port (Linux
-    only). The front page of the first links to the others, so one seed reaches all. Any Host header is accepted and
-    told apart in `arrivals`, which can still be read after `close`.
+    only). The front page of the first links to the others, so one seed reaches all.
     """
 
-    def __init__(
-        self, layout: Layout | None = None, *, hosts: int = 1, by: Literal["port", "address"] = "port", port: int = 0
-    ) -> None:
+    def __init__(self, layout: Layout | None, hosts: int, by: Literal["port", "address"]) -> None:
         if by not in ("port", "address") or hosts < 1:
             raise ValueError('hosts must be 1 or more, by "port" or "address"')
-        super().__init__("gossamer-forum")
-        self.layout = layout or Layout()
-        self.hosts = hosts
-        self.by = by
-        self._port = port
+        self.layout, self.hosts, self.by = layout or Layout(), hosts, by
         self.addresses: list[tuple[str, int]] = []
-        self._listeners: list[asyncio.Server] = []
-        self.access = AccessLog()
 
     @property
     def url(self) -> str:
@@ -72,13 +64,34 @@ class Forum(LoopServer):
         """Every URL that a complete crawl sees answered with 404."""
         return self._on_all_hosts(self.layout.missing())
 
+    def _on_all_hosts(self, paths: Iterable[str]) -> frozenset[str]:
+        every = list(paths)
+        return frozenset(url[:-1] + path for url in self.urls for path in every)
+
+    @abstractmethod
     def arrivals(self, host: str | None = None) -> list[Arrival]:
         """All requests answered so far in the order of their arrival, or those for one host (`127.0.0.1:port`)."""
-        return sorted(arrival for arrival in list(self.access.log) if host in (None, arrival.host))
 
     def max_in_flight(self, host: str | None = None) -> int:
         """The most requests that were in flight at once for one host, or for any."""
         return max((arrival.in_flight for arrival in self.arrivals(host)), default=0)
+
+
+class Forum(ForumAddresses, LoopServer):
+    """A forum served by a thread of this process. Any Host header is accepted and told apart in `arrivals`, which can still be read
+    after `close`."""
+
+    def __init__(
+        self, layout: Layout | None = None, *, hosts: int = 1, by: Literal["port", "address"] = "port", port: int = 0
+    ) -> None:
+        ForumAddresses.__init__(self, layout, hosts, by)
+        LoopServer.__init__(self, "gossamer-forum")
+        self._port = port
+        self._listeners: list[asyncio.Server] = []
+        self.access = AccessLog()
+
+    def arrivals(self, host: str | None = None) -> list[Arrival]:
+        return sorted(arrival for arrival in list(self.access.log) if host in (None, arrival.host))
 
     def forget(self) -> None:
         """Empty the access log and let trouble that goes away come back."""
@@ -137,12 +150,8 @@ class Forum(LoopServer):
             self.forget()
         return ForumPage(200 if path == FORGET else 404, b"", kind="text/plain")
 
-    def _on_all_hosts(self, paths: Iterable[str]) -> frozenset[str]:
-        every = list(paths)
-        return frozenset(url[:-1] + path for url in self.urls for path in every)
 
-
-class ForumProcess(ServerProcess):
+class ForumProcess(ForumAddresses, ServerProcess):
     """The same forum in a process of its own, so that it takes nothing from the crawler under test but a core.
 
     Answers the same questions as `Forum`; dies with this process.
@@ -151,59 +160,33 @@ class ForumProcess(ServerProcess):
     def __init__(
         self, layout: Layout | None = None, *, hosts: int = 1, by: Literal["port", "address"] = "port"
     ) -> None:
-        super().__init__("the forum")
-        self._forum = Forum(layout, hosts=hosts, by=by)
+        ForumAddresses.__init__(self, layout, hosts, by)
+        ServerProcess.__init__(self, "the forum")
 
     def start(self) -> Self:
-        layout = self._forum.layout
-        command = [
-            sys.executable,
-            "-m",
-            "gossamer.testing.forum",
-            f"--hosts={self._forum.hosts}",
-            f"--by={self._forum.by}",
-        ]
-        command += [f"--{name}={getattr(layout, name)}" for name in _SIZES]
-        command += [f"--{part.name.replace('_', '-')}={getattr(layout.trouble, part.name)}" for part in fields(Trouble)]
+        command = [sys.executable, "-m", "gossamer.testing.forum", f"--hosts={self.hosts}", f"--by={self.by}"]
+        command += [f"--{name}={getattr(self.layout, name)}" for name in _SIZES]
+        trouble = self.layout.trouble
+        command += [f"--{part.name.replace('_', '-')}={getattr(trouble, part.name)}" for part in fields(Trouble)]
 
         def all_urls(said: str) -> list[str]:
             lines = said.splitlines()
-            return lines if len(lines) >= self._forum.hosts else []
+            return lines if len(lines) >= self.hosts else []
 
         urls = self.run(command, all_urls)
-        self._forum.addresses = [(host, int(port)) for host, _, port in (url[7:-1].partition(":") for url in urls)]
+        self.addresses = [(host, int(port)) for host, _, port in (url[7:-1].partition(":") for url in urls)]
         return self
-
-    @property
-    def url(self) -> str:
-        return self._forum.url
-
-    @property
-    def urls(self) -> list[str]:
-        return self._forum.urls
-
-    def expected_pages(self) -> frozenset[str]:
-        return self._forum.expected_pages()
-
-    def expected_redirects(self) -> frozenset[str]:
-        return self._forum.expected_redirects()
-
-    def expected_missing(self) -> frozenset[str]:
-        return self._forum.expected_missing()
 
     def arrivals(self, host: str | None = None) -> list[Arrival]:
         """As of `Forum`, times included: the clock is the machine's."""
         every = (Arrival(*fields) for fields in json.loads(self._ask(ARRIVALS)))
         return [arrival for arrival in every if host in (None, arrival.host)]
 
-    def max_in_flight(self, host: str | None = None) -> int:
-        return max((arrival.in_flight for arrival in self.arrivals(host)), default=0)
-
     def forget(self) -> None:
         self._ask(FORGET)
 
     def _ask(self, path: str) -> bytes:
-        host, port = self._forum.addresses[0]
+        host, port = self.addresses[0]
         return ask(f"{host}:{port}", path)
 
 
