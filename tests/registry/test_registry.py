@@ -16,8 +16,8 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import LanePolicy, Request, Selection, Token
 from gossamer.model.reply import REMOVED
 from gossamer.registry import Registry, SiteText
-from gossamer.registry.folder import read
-from gossamer.sites.file.load import load, load_text
+from gossamer.registry.folder import texts_of
+from gossamer.sites.file.load import load, load_text, sound, survey
 from gossamer.sites.file.problems import SiteErrors
 
 PLAIN = """\
@@ -475,7 +475,7 @@ class TestRegistry:
         text = PLAIN.replace("\n", "\r\n")
         (tmp_path / "a.yaml").write_bytes(text.encode())
         (tmp_path / "b.txt").write_bytes(b"no site file")
-        assert read([tmp_path]) == [SiteText("a", text, str(tmp_path / "a.yaml"), ("bbs",))]
+        assert texts_of(sound(survey([tmp_path]))) == [SiteText("a", text, str(tmp_path / "a.yaml"), ("bbs",))]
 
     def test_a_hundred_files_are_checked_and_kept(self, registry: Registry, frontier: ValkeyFrontier) -> None:
         texts = [SiteText(f"f{n}", PLAIN.replace("bbs", f"s{n}"), f"f{n}.yaml") for n in range(100)]

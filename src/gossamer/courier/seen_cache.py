@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 
 from gossamer.model import Request
 
+SIZE, SECONDS = 100_000, 300.0
+"""The most fingerprints of a generation, and for how long it is the younger one."""
+
 
 class SeenCache:
     """Two generations per lane: the older is dropped when the younger is full or old. A fingerprint is put in only after
@@ -15,8 +18,7 @@ class SeenCache:
     forgotten: do not rely on what was answered under another one.
     """
 
-    def __init__(self, size: int = 100_000, seconds: float = 300.0) -> None:
-        self._size, self._seconds = size, seconds
+    def __init__(self) -> None:
         self._young: set[tuple[str, int]] = set()
         self._old: set[tuple[str, int]] = set()
         self._since: float | None = None
@@ -29,7 +31,7 @@ class SeenCache:
     def put(self, lane: str, fingerprint: int, now: float) -> None:
         if self._since is None:
             self._since = now
-        if len(self._young) >= self._size or now - self._since > self._seconds:
+        if len(self._young) >= SIZE or now - self._since > SECONDS:
             self._old, self._young, self._since = self._young, set(), now
         self._young.add((lane, fingerprint))
 

@@ -10,10 +10,10 @@ from gossamer.errors import FilesExist
 from gossamer.registry.registry import KIND, Registry
 from gossamer.registry.site_text import SiteText
 from gossamer.registry.standalone import standalone
-from gossamer.sites.file.load import SUFFIXES, LoadedSite, sound, survey
+from gossamer.sites.file.load import SUFFIXES, LoadedSite
 from gossamer.sites.format import SiteSpec
 
-__all__ = ["SUFFIXES", "dump", "read", "texts_of"]
+__all__ = ["SUFFIXES", "dump", "texts_of"]
 
 
 def dump(registry: Registry, folder: Path, *, force: bool = False) -> list[Path]:
@@ -35,14 +35,9 @@ def dump(registry: Registry, folder: Path, *, force: bool = False) -> list[Path]
     return list(texts)
 
 
-def read(paths: Iterable[Path], params: Mapping[str, Any] | None = None) -> list[SiteText]:
-    """The site files at these paths and in these folders. Each stands alone: one that others describe in part (`extends`, a file
-    of `params`), or that has other `params` than its own, is written out. SiteErrors has all that is wrong with any of them."""
-    return texts_of(sound(survey(paths, params)), params)
-
-
 def texts_of(found: Iterable[LoadedSite], params: Mapping[str, Any] | None = None) -> list[SiteText]:
-    """As `read`, of files that were read before."""
+    """The text of each site file. Each stands alone: one that others describe in part (`extends`, a file of `params`), or that has other
+    `params` than its own, is written out."""
     texts: dict[str, str] = {}
     sites: dict[str, list[SiteSpec]] = {}
     for loaded in found:

@@ -34,20 +34,20 @@ def metrics(crawler: Crawler) -> Metrics:
 class Metrics:
     """Makes metrics by name. Names and labels begin with a letter and have letters, digits and `_`."""
 
-    def __init__(self, crawler: Crawler, head: str = "metric/") -> None:
-        self._crawler, self._head = crawler, head
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
 
     def counter(self, name: str) -> CounterMetric:
         """Something that is counted: only ever added to. Exported as `<name>_total`."""
-        return CounterMetric(self._crawler, f"{self._head}counter/{_checked(name)}")
+        return CounterMetric(self._crawler, f"metric/counter/{_checked(name)}")
 
     def gauge(self, name: str) -> GaugeMetric:
         """Something that has a value now; the last one that any worker has set."""
-        return GaugeMetric(self._crawler, f"{self._head}gauge/{_checked(name)}")
+        return GaugeMetric(self._crawler, f"metric/gauge/{_checked(name)}")
 
     def histogram(self, name: str, bounds: Sequence[float] = SECONDS) -> HistogramMetric:
         """Something that is measured often: how many measurements were below each of the `bounds`."""
-        return HistogramMetric(self._crawler, f"{self._head}histogram/{_checked(name)}", bounds)
+        return HistogramMetric(self._crawler, f"metric/histogram/{_checked(name)}", bounds)
 
 
 class _Metric:
@@ -64,14 +64,14 @@ class _Metric:
         known = self._series.get(key)
         if known is None:
             parts = [f"{_checked(name)}={quote(str(value)[:128], safe=' /:@!$()*;?')}" for name, value in key]
-            known = self._series[key] = f"{self._head}|{','.join(parts)}"
+            known = self._series[key] = f"metric/|{','.join(parts)}"
         return known
 
 
 class CounterMetric(_Metric):
     def add(self, count: float = 1, **labels: Any) -> None:
         if not 0 <= count < math.inf:
-            raise PolicyError(f"metric {self._head}: {count!r} cannot be added to a counter; use a gauge.")
+            raise PolicyError(f"metric metric/: {count!r} cannot be added to a counter; use a gauge.")
         self._stats.inc_value(self._name(labels), count)
 
 

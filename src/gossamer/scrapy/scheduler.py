@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
-from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import Deferred
-from twisted.python.failure import Failure
 
 from gossamer import heap
 from gossamer.courier import Counters, Courier, CourierConfig, Heartbeat, RequestAdder, TaskIntake, worker_info
@@ -35,7 +33,6 @@ from gossamer.scrapy.feeds.stream import item_destination
 from gossamer.scrapy.metric import HistogramMetric
 from gossamer.scrapy.page import engine_hooks
 from gossamer.scrapy.page.items import ItemIntake
-from gossamer.scrapy.page.page import LeasedPage
 from gossamer.scrapy.page.pages import LeasedPages
 from gossamer.scrapy.process import commands, rounds
 from gossamer.scrapy.process.admission import MODE
@@ -343,10 +340,6 @@ class FleetScheduler(BaseScheduler):
 
     async def _close(self) -> None:
         await self.ending.close()
-
-    def page_of(self, response: Response | Failure | None) -> LeasedPage | None:
-        """The page that a response or failure belongs to while its output is handled."""
-        return self.pages.of(response)
 
     # What the courier calls.
 

@@ -16,7 +16,6 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -35,14 +34,8 @@ class WarcWriter(Closeable):
     """The archive of one process in `directory`, which is made if need be. Usable from any thread; a call returns once the
     system has the bytes, and only closing a file waits for the disk."""
 
-    def __init__(
-        self,
-        directory: str | Path,
-        name: str = "gossamer",
-        largest: int = LARGEST,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._directory, self._name, self._largest, self._clock = Path(directory), name, largest, clock
+    def __init__(self, directory: str | Path, largest: int = LARGEST) -> None:
+        self._directory, self._largest = Path(directory), largest
         self._lock = threading.Lock()
         self._file = -1
         self._path: Path | None = None
@@ -57,7 +50,7 @@ class WarcWriter(Closeable):
         """A page that was fetched with `FetchOptions.raw`: its request and its answer."""
         if response.raw is None:
             raise ValueError("only a page that was asked for with Options.raw can be archived")
-        at = self._clock() if at is None else at
+        at = time.time() if at is None else at
         answer_id, request_id = _record_id(), _record_id()
         url = _LOGIN.sub("//", response.url, count=1)
         records = _record(
@@ -96,7 +89,7 @@ class WarcWriter(Closeable):
         host = "".join(sign if sign.isalnum() else "-" for sign in socket.gethostname())[:40]
         while self._file < 0:
             self._serial += 1
-            path = self._directory / f"{self._name}-{stamp}-{self._serial:05}-{os.getpid()}-{host}.warc.gz"
+            path = self._directory / f"gossamer-{stamp}-{self._serial:05}-{os.getpid()}-{host}.warc.gz"
             try:
                 self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             except FileExistsError:

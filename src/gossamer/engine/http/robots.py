@@ -76,12 +76,9 @@ class Robots:
         fetch: Fetch,
         tell: Tell = tell_nobody,
         clock: Callable[[], float] = time.monotonic,
-        kept: float = KEPT,
-        kept_without: float = KEPT_WITHOUT,
         most: int = MOST,
     ) -> None:
-        self._fetch, self._tell, self._clock = fetch, tell, clock
-        self._kept, self._kept_without, self._most = kept, kept_without, most
+        self._fetch, self._tell, self._clock, self._most = fetch, tell, clock, most
         self._known: OrderedDict[str, _Rules] = OrderedDict()
         self._asking: dict[tuple[str, NetworkGuard], asyncio.Task[_Rules]] = {}
         self._edition = 0
@@ -151,12 +148,12 @@ class Robots:
             wait = max(min(FIRST_AGAIN * 2.0 ** min(failures, 32), LONGEST_AGAIN), why.after)
             rules = _Rules(now + wait, None, True, failures + 1, why)
         elif response.status == 429 or response.status >= 500:
-            rules = _Rules(now + self._kept_without, None, True)
+            rules = _Rules(now + KEPT_WITHOUT, None, True)
         elif 200 <= response.status < 300:
             parser = parse(response.body)
-            return await self._told(origin, _Rules(now + self._kept, parser, delay=crawl_delay(parser, agent)))
+            return await self._told(origin, _Rules(now + KEPT, parser, delay=crawl_delay(parser, agent)))
         else:
-            return await self._told(origin, _Rules(now + self._kept, None))
+            return await self._told(origin, _Rules(now + KEPT, None))
         return self._keep(origin, rules)
 
     async def _told(self, origin: str, rules: _Rules) -> _Rules:

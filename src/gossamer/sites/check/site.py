@@ -199,15 +199,9 @@ def _check_seed(checker: Checker, seed: Seed, path: Path) -> None:
             checker.add(where, str(error), "as [1-300:5]")
             continue
         if unknown := [name for name in names_beside(seed) if name not in checker.params.names]:
-            hint = (
-                did_you_mean(unknown[0], checker.params.names) or "name it in params; {{name}} stands for {name} itself"
-            )
-            checker.add(path, f"there is no parameter {unknown[0]}", hint)
+            _unknown_parameter(checker, unknown[0], path)
         if unknown := unknown_names(text, checker.params):
-            hint = (
-                did_you_mean(unknown[0], checker.params.names) or "name it in params; {{name}} stands for {name} itself"
-            )
-            checker.add(where, f"there is no parameter {unknown[0]}", hint)
+            _unknown_parameter(checker, unknown[0], where)
             continue
         url = next(unfold(text, checker.params)).url
         if not re.match(r"https?://[^/?#\s]", url, re.IGNORECASE):
@@ -221,6 +215,11 @@ def _check_seed(checker: Checker, seed: Seed, path: Path) -> None:
                 f"{found[0]} is not a range, so this is one URL",
                 "ranges are [1-300], [1-300:5] and [01-99]; write other values in params",
             )
+
+
+def _unknown_parameter(checker: Checker, name: str, path: Path) -> None:
+    hint = did_you_mean(name, checker.params.names) or "name it in params; {{name}} stands for {name} itself"
+    checker.add(path, f"there is no parameter {name}", hint)
 
 
 def _check_count(checker: Checker) -> None:
