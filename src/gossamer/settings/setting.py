@@ -45,7 +45,7 @@ class Setting:
 
 
 def host_only(value: Any) -> str:
-    """A URL without all that may be secret; what is none is `***` altogether."""
+    """A URL without anything that may be secret; a text that is not a URL becomes `***`."""
     if value == "":
         return ""
     try:

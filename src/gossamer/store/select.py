@@ -71,7 +71,7 @@ def _condition(
         return column.is_(None) if test.test == "is" else column.is_not(None)
     if test.test in ("since", "before"):
         if kind not in ("datetime", "date"):
-            raise StoreError(f"{where}: newer and older need a column of type datetime or date, and this is none.")
+            raise StoreError(f"{where}: newer and older need a column of type datetime or date.")
         bound = _bound(database, kind, test.value, where)
         times: ColumnElement[bool] = column >= bound if test.test == "since" else column < bound
         return times

@@ -24,7 +24,7 @@ from gossamer.store.values import same
 WAITING, RUNNING, DONE, FAILED, LOST = "waiting", "running", "done", "failed", "lost"
 STATES = (WAITING, RUNNING, DONE, FAILED, LOST)
 OTHER = "other"
-"""How rows are counted whose state is none of these, because someone else has written it. They are not given out."""
+"""The count of rows with any other state, written by someone else. They are not given out."""
 STATE, TRIES, AT, DETAIL = "task_state", "task_tries", "task_at", "task_detail"
 TRIED = f"COALESCE({TRIES}, 0)"
 # What is reported of a row that was never given out was said of another one, which had its key.
@@ -336,7 +336,7 @@ class TaskTable:
 
 
 def _stored(detail: str) -> str:
-    """A detail in plain ASCII: nobody knows what the user's table can hold."""
+    """A detail in plain ASCII: what the user's table can hold is unknown."""
     return detail[:DETAIL_MAX].encode("ascii", "backslashreplace").decode()
 
 
@@ -363,7 +363,7 @@ def _key(values: Sequence[Any]) -> str:
 
 
 def _values(key: str) -> list[Any]:
-    """The values of a primary key; [] for a text that is none."""
+    """The values of a primary key; [] for a text that is not a key."""
     try:
         value = json.loads(key)
     except ValueError:

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class RoundCalls:
-    """`token` is by whose incarnation the leases of starts and ends are had: by that of the worker's pages, for when it is gone."""
+    """`token` has the incarnation that holds the leases of starts and ends: that of the worker's pages, so that all end with it."""
 
     def __init__(self, ask: Ask, token: Token, lease_seconds: float) -> None:
         self.ask, self.token, self._renewal = ask, token, lease_seconds / 3

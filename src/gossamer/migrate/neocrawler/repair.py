@@ -11,7 +11,7 @@ from gossamer.sites.file.load import survey_text
 from gossamer.sites.file.problems import errors_of
 
 AGAIN = 20
-"""So often a file is looked at: what is taken out may leave something else without sense."""
+"""How often to check a file again: removing one thing may make another one useless."""
 
 Taken = tuple[str, str, str, str]
 """Layer, path within it, what stood there, and why it is gone."""

@@ -8,7 +8,7 @@ _READS = re.compile(r"\s*(select|with|values)\b", re.IGNORECASE)
 
 
 def single_query(sql: str) -> str:
-    """The query without the ; at its end. ValueError says why it is none."""
+    """The query without the ; at its end. ValueError says why it is not a query."""
     text = sql.rstrip().removesuffix(";")
     if _READS.match(text) is None:
         raise ValueError("this is not a query; write SELECT … FROM …")

@@ -1,10 +1,10 @@
-"""The cookies of Scrapy's middleware, had together by all workers of a spider: who logs in, logs in for all.
+"""The cookies of Scrapy's middleware, shared by all workers of a spider: a worker that logs in, logs in for all.
 
-What a jar of this process gets or loses is noted and soon sent to the frontier; pages that are done wait for that, so that
-whoever gets their links finds the cookies there. Every exchange carries the version of what is shared. Before a worker sends
-anything that came with a newer one than it knows, it asks for what has changed. So pages that change no cookie cost no call.
+Changes of this process's jars are noted and soon sent to the frontier. Finished pages wait for that, so that workers that get their
+links find the cookies there. Every exchange carries the version of the shared cookies. Before a worker sends a request that came
+with a newer version than it knows, it asks for the changes. So pages that change no cookie cost no call.
 
-A new round begins without cookies, here too. When the server has an older state than before, what it lacks is sent again.
+A new round begins without cookies. When the server goes back to an older state, what it lacks is sent again.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from gossamer.frontier.contract import Frontier
 logger = logging.getLogger(__name__)
 
 SPACING = 0.25
-"""Seconds from one telling to the next at least: sites that set another cookie with every page cost a few calls a second."""
+"""Minimum seconds between two calls: sites that set another cookie with every page cost a few calls a second."""
 AGAIN = 2.0
 LONGEST = 16_384
-"""Bytes of a cookie that is shared."""
+"""The most bytes of a cookie that is shared."""
 SHIFT = 0.1
-"""An expiry that moves by less than this part of what is left is no news."""
+"""A change of an expiry by less than this part of the remaining time is not sent."""
 
 _FIELDS = (
     "version", "value", "port", "port_specified", "domain_specified", "domain_initial_dot", "path_specified", "secure",

@@ -1,4 +1,4 @@
-"""What a robots.txt says. All requests that waited for it are told, where Scrapy tells the first alone. The delay that it asks for, which Scrapy
+"""What a robots.txt says. All requests that waited for it get the answer, where Scrapy gives it to the first alone. The delay that it asks for, which Scrapy
 leaves aside, counts for the whole fleet, if GOSSAMER_ROBOTS_CRAWL_DELAY says so."""
 
 from __future__ import annotations

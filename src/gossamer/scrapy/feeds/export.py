@@ -19,8 +19,8 @@ logger = logging.getLogger(__name__)
 
 
 class FeedExport:
-    """`make` makes one of Scrapy's exporters for a file, `read` an item of its bytes (None: not for this feed). `state` is what is noted
-    of the file: its size, its first item with the columns found by it, and how many items could not be written."""
+    """`make` makes one of Scrapy's exporters for a file, `read` an item from its bytes (None: not for this feed). `state` is the note
+    about the file: its size, its first item and the columns of that item, and how many items could not be written."""
 
     def __init__(
         self, path: Path, make: Callable[[IO[bytes]], Any], read: Callable[[bytes], Any], state: State
@@ -65,7 +65,7 @@ class FeedExport:
         return True
 
     def write_to(self, file: IO[bytes]) -> None:
-        """Bring what the exporter has written into the file."""
+        """Write the exporter's output to the file."""
         file.write(self._tap.take())
         self._tap.base = file.tell()
 
@@ -81,7 +81,7 @@ class FeedExport:
         self._exporter.start_exporting()
 
     def _learn(self, data: bytes, columns: Any) -> None:
-        """Also where this process does not know the item's class, or the feed does not want what it makes of it."""
+        """Show the exporter the file's first item, even if this process does not know its class or the feed filters it out."""
         item = None
         with contextlib.suppress(Exception):
             item = self._read(data)

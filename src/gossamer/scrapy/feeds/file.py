@@ -1,11 +1,11 @@
 """One file with the items of a group's round, each once, written from the item stream by one process at a time.
 
-Who holds the file's lock writes it. The bytes of some items are brought to disk, then how far they reach is noted in
-`FILE.position`, then the worker confirms to the server that they are kept. If it is killed anywhere in between, the next one cuts off
-what was not noted, and writes it again. What an exporter writes at its end (`]` of JSON) comes after what is noted, and is cut off by one who goes on.
+The process that holds the file's lock writes it. It writes the bytes of some items to disk, notes in `FILE.position` how far they reach,
+and then confirms to the server that they are stored. If it is killed in between, the next process cuts off what is not noted, and
+writes it again. What an exporter writes at its end (`]` of JSON) comes after what is noted; a process that continues the file cuts it off.
 
-An exporter may keep items to itself until its end (a workbook). From the first such item on nothing is noted before the round is over: who
-goes on before that begins again with all items, which wait on the server; and a file that is finished is left alone.
+An exporter may buffer items until its end (a workbook). From the first such item on, nothing is noted before the round is over: a
+process that takes over before that starts again with all items, which wait on the server. A finished file is left alone.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ logger = logging.getLogger(__name__)
 EXPORT = "export"
 """The consumer of `gossamer items export`."""
 LOOKS = 2
-"""So often in a row another group is seen to have the file before it is believed."""
+"""How many checks in a row must find the file with another group before that is an error."""
 COUNTS = 5
-"""So often what is missing is counted while items come."""
+"""How often to count missing items again while new ones arrive."""
 STREAMS = ("/dev/std", "/dev/fd/", "/proc/")
-"""Names behind which a regular file may be that is not ours."""
+"""Names that may lead to a regular file that is not ours."""
 
 
 class FeedFile:
-    """`exporter` makes one of Scrapy's exporters for a file, `read` an item of its bytes (None: not for this feed). `form` is what the
-    file looks like by its options: all who write it mean the same. `of_one_round`: no later round has a file of this name."""
+    """`exporter` makes one of Scrapy's exporters for a file, `read` an item from its bytes (None: not for this feed). `form` describes
+    the options that decide how the file looks: it is the same for all writers. `of_one_round`: no later round has a file of this name."""
 
     def __init__(
         self,
@@ -75,18 +75,18 @@ class FeedFile:
         self._export: FeedExport | None = None
         """None until the file is begun."""
         self.untouched = False
-        """Nothing was written to the file, since it shall have an item first."""
+        """Nothing was written to the file: it waits for its first item."""
         self.count = 0
         self.failed = 0
-        """Items that no exporter could write, and of which nobody has told; known when the file is closed."""
+        """Items that the exporter could not write and that were not reported yet; known when the file is closed."""
         self.ending = False
-        """The exporter writes its end, which may take long."""
+        """The exporter is writing its end, which may take long."""
         self.past = False
         """The round is over and all its items were read: there is nothing to write, and the file stays as it is."""
 
     @property
     def writes(self) -> bool:
-        """Whether this process is the one who writes it."""
+        """Whether this process writes it."""
         return self._file is not None
 
     @property
@@ -96,16 +96,16 @@ class FeedFile:
 
     @property
     def consumer(self) -> str:
-        """For whom items wait on the server while this process writes it."""
+        """The consumer for which items wait on the server while this process writes the file."""
         return str(self._state.get("consumer", ""))
 
     def prepare(self, frontier: ValkeyFrontier, info: RoundInfo, keep_all: bool) -> None:
-        """Go on with the file or begin it, if no other process writes it: from then on its items wait for it. `keep_all`: they
-        shall stay in the stream for `gossamer items export`, too. SettingError if it is another group's."""
+        """Continue the file or begin it, unless another process writes it; from then on, items wait on the server for it. `keep_all`:
+        keep them for `gossamer items export`, too. SettingError if the file is another group's."""
         if self._file is not None and not self._is_still_there():
             self._let_go()
         if self._file is None and not self._lock():
-            self.past = False  # whoever has it knows better
+            self.past = False  # the process that holds the lock decides
             self._check_owner()
             if self._is_of(info, noted := self._mark.mine()):
                 self._check_form(noted)
@@ -124,7 +124,7 @@ class FeedFile:
             self._turn(frontier, info, self._state)
             noted = self._state
             if self.keeps and (noted := self._mark.mine()):
-                # Others hear of the round, but not of more.
+                # Note only the round for others.
                 self._turn(frontier, info, noted)
             if noted:
                 left = self._renewed(info, noted)
@@ -153,7 +153,7 @@ class FeedFile:
         return (state.get("round"), state.get("began")) == (info.round, info.began)
 
     def write(self, frontier: ValkeyFrontier, until: Mapping[int, str] | None = None) -> None:
-        """Bring what waits, up to these positions, into the file, if this process writes it."""
+        """Write waiting items, up to these positions, to the file, if this process writes it."""
         file, state = self._file, self._state
         if file is None or self._export is None or self._export.ended:
             return
@@ -241,7 +241,7 @@ class FeedFile:
         return not self._overwrite or self._is_of(info, state)
 
     def complete(self, frontier: ValkeyFrontier, info: RoundInfo, until: Mapping[int, str]) -> bool:
-        """Whether all that is in the stream up to these positions is in the file, whoever wrote it."""
+        """Whether all items of the stream up to these positions are in the file, whichever process wrote them."""
         state = self._state if self.keeps else self._mark.mine()
         if self.past:
             return True
@@ -254,7 +254,7 @@ class FeedFile:
         )
 
     def lacking(self, info: RoundInfo) -> int:
-        """How many items of the round were never in the stream for this file: they were trimmed before, or kept elsewhere."""
+        """How many items of the round this file never got from the stream: they were trimmed before, or stored elsewhere."""
         state = self._state
         if self.past:
             return 0 if self.path.exists() and self.path.stat().st_size else info.items
@@ -263,7 +263,7 @@ class FeedFile:
         return max(0, info.items - int(state["rows"]))
 
     def forgiven(self) -> str:
-        """Why nobody has to fail since this file lacks items; "" if this worker has to, which is noted: the next one has not."""
+        """Why no worker has to fail although this file lacks items; "" if this one has to. That is noted, so that the next one does not."""
         if found := self._state.get("elsewhere"):
             return f"The feed was asked for on another machine before, whose file has what came until then (consumer {found})."
         if self._state.get("told"):
@@ -366,7 +366,7 @@ class FeedFile:
 
     @staticmethod
     def _turn(frontier: ValkeyFrontier, info: RoundInfo, state: State) -> None:
-        """A file that is added to goes on with the next round. What it has of that already was not counted."""
+        """Continue a file that is appended to with the next round. Items of it that the file has already were not counted."""
         begin = starts(frontier, info)
         early = all(item_stream.place(state["positions"][p]) <= item_stream.place(at) for p, at in begin.items())
         state["round"], state["began"], state["rows"] = info.round, info.began, 0 if early else None
@@ -389,7 +389,7 @@ class FeedFile:
             )  # fmt: skip
 
     def _save_unread(self, frontier: ValkeyFrontier, keep_all: bool) -> None:
-        """Items that wait for a consumer that has not come yet are not trimmed because of this one."""
+        """Keep items that an expected consumer has not read yet from being trimmed because of this one."""
         if item_stream.consumers(frontier, self.group):
             return
         older = False
@@ -405,7 +405,7 @@ class FeedFile:
             )
 
     def _append(self, file: IO[bytes]) -> None:
-        """Bring what the exporter has written into the file. One that shall not be stored empty stays as it was until an item comes."""
+        """Write the exporter's output to the file. A file that must not be stored empty is left as it was until the first item."""
         assert self._export is not None
         if self.untouched:
             if self._state["first"] is None:
@@ -415,7 +415,7 @@ class FeedFile:
         self._export.write_to(file)
 
     def close(self, frontier: ValkeyFrontier, over: bool) -> None:
-        """The exporter's end; with `over`, nobody has to keep anything for this file any more."""
+        """Write the exporter's end; with `over`, the server need not keep items for this file any more."""
         file = self._file
         if file is None:
             return
@@ -430,10 +430,10 @@ class FeedFile:
         self._let_go()
 
     def _end(self, file: IO[bytes], export: FeedExport, over: bool) -> None:
-        """Once: the server may not hear of it at the first time."""
+        """Only once: `close` may be repeated when the server does not answer."""
         self.ending = True
         if export.keeps:
-            # Who waits for this file sees that it comes.
+            # Processes that wait for this file see that it is coming.
             self._mark.write({**self._mark.mine(), "ending": True})
         try:
             export.finish()
@@ -448,7 +448,7 @@ class FeedFile:
         self._note()
 
     def ends_elsewhere(self) -> bool:
-        """Whether another process, which lives, has all items and writes the exporter's end."""
+        """Whether another live process has all items and is writing the exporter's end."""
         return self._file is None and bool(self._mark.mine().get("ending"))
 
     def _let_go(self) -> None:

@@ -1,7 +1,7 @@
 """What is known of a feed's file: `FILE.position` beside it, the consumer that keeps its items, where the items of a round begin.
 
 `FILE.position` is one JSON object. It says of whom the file is (crawl, group, round), how large it was and up to which `positions`
-of the stream its items reach when both had come to disk, how many items of the round were read for it (`rows`; None: nobody knows),
+of the stream its items reach when both had come to disk, how many items of the round were read for it (`rows`; None: unknown),
 and the `first` item in it, of which an exporter learns what it was like, with its `columns`, and the `form` that its options give it. A file that nobody writes was `closed` at some size: what is
 behind that is not ours. `failed` items could not be written, of which nobody has told yet. `elsewhere` is the consumer of another machine that had the
 same feed before, `told` whether somebody has failed since the file lacks items. A file that is added to may be of several groups, one
@@ -27,7 +27,7 @@ from gossamer.model import RoundInfo
 
 FEED = "feed-"
 TRIES = 5
-"""So often a server is asked for its time; the quickest answer counts."""
+"""How often to ask a server for its time; the quickest reply counts."""
 _ROUND = re.compile(r"feed-r(\d+)-")
 
 State = dict[str, Any]
@@ -36,8 +36,8 @@ Owner = tuple[str, str]
 
 
 def consumer_of(path: Path, uri: str, overwritten_in: int | None) -> str:
-    """A name for who keeps the items of this file, which tells people where it is. `uri` is the feed as it was asked for: all machines
-    that have it know by its digest that they mean the same. `overwritten_in`: the round that it is of, if each round begins it again."""
+    """The name of the consumer that keeps the items of this file; it shows people where the file is. `uri` is the feed as configured: its
+    digest is the same on all machines that have the feed. `overwritten_in`: the round that it is of, if each round begins it again."""
     of_round = "" if overwritten_in is None else f"r{overwritten_in}-"
     where = re.sub(r"[^A-Za-z0-9_.]+", "_", f"{socket.gethostname()}_{path.name}")[:60]
     return f"{FEED}{of_round}{where}-{_digest(uri)}{_place(path)}{secrets.token_hex(2)}"
@@ -50,7 +50,7 @@ def round_of(consumer: str) -> int | None:
 
 
 def elsewhere(frontier: ValkeyFrontier, group: str, path: Path, uri: str) -> str:
-    """Who keeps the items of the same feed in the present round already, for another file; "" if nobody does."""
+    """The consumer that already keeps the items of the same feed in this round for another file; "" if there is none."""
     same = re.compile(rf"-{_digest(uri)}(?!{_place(path)})[0-9a-f]{{8}}$")
     return next((name for name in waiting(frontier, group) if same.search(name)), "")
 
@@ -64,15 +64,15 @@ def _place(path: Path) -> str:
 
 
 def forget_past(frontier: ValkeyFrontier, group: str, before: int) -> None:
-    """Nothing is kept any more for files of rounds before this one, of those that each round begins again: nobody goes on with them.
-    Another machine may still be writing the end of the round that has just ended."""
+    """Forget the consumers of files that each round begins again, for rounds before this one: no process continues them. Another machine
+    may still be writing the end of the round that has just ended."""
     for name in item_stream.consumers(frontier, group):
         if (found := _ROUND.match(name)) and int(found[1]) < before:
             frontier.keep_items(group, name, dict.fromkeys(range(frontier.partitions), "gone"))
 
 
 def waiting(frontier: ValkeyFrontier, group: str) -> list[str]:
-    """For which consumers items are kept until they are in a file, which shall have all of the present round."""
+    """The consumers for which items are kept until they are in a file that needs all items of this round."""
     info = next(iter(frontier.rounds(group, 1)), None)
     now = info.round if info is not None else 0
     every = sorted(name for name in item_stream.consumers(frontier, group) if name.startswith(FEED))
@@ -125,7 +125,7 @@ class FeedPosition:
         self._beside, self._owner = Path(f"{path}.position"), owner
 
     def read(self) -> State:
-        """What was noted last, for whomever; {} if nothing was."""
+        """The last note, of any group; {} if there is none."""
         try:
             found: State = json.loads(self._beside.read_text())
             return {**found, "positions": _numbered(found["positions"])}
@@ -133,7 +133,7 @@ class FeedPosition:
             return {}
 
     def mine(self) -> State:
-        """What was noted last for this group; {} if nothing was."""
+        """The last note of this group; {} if there is none."""
         found = self.read()
         if not found or (found["crawl"], found["group"]) == self._owner:
             return found
@@ -155,7 +155,7 @@ class FeedPosition:
         return every
 
     def hold(self) -> None:
-        """Let the others know who has the file now, before anything else is noted."""
+        """Note which group has the file now, before anything else is noted."""
         found = self.read()
         if found and owner_of(found) != self._owner:
             self.write({**found, "holder": self._owner})

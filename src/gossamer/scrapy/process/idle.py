@@ -23,7 +23,7 @@ AGAIN = 0.5
 FRESH = 1.0
 """Seconds for which an answer counts: then others may have found something."""
 MOMENT = 0.02
-"""So much after its time a limit is looked at, so that all who measure it agree that it is over."""
+"""Seconds to add to a limit before checking it, so that every clock agrees that it has passed."""
 
 
 class IdleCheck:

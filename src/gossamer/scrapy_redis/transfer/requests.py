@@ -35,7 +35,7 @@ class StoredRequestReader:
         return self._allow_pickle or _is_json(data)
 
     def fields(self, data: bytes) -> dict[str, Any]:
-        """The fields of one request; `DecodingError` says why it is none."""
+        """The fields of one request; `DecodingError` says why it is not a request."""
         stored = self._load(data)
         if not isinstance(stored, Mapping) or not isinstance(stored.get("url"), str):
             raise DecodingError("Not a request: it has no url.")

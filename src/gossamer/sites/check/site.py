@@ -40,7 +40,7 @@ PROBES = ("/", "/q8/z_7?k=v&w=1", "/A-b/c.html", "/%C3%A9/0?")
 _RANGELIKE = re.compile(
     r"\[[A-Za-z]-[A-Za-z]\]|\[-?\d+(?:\.\.|-|,)(?!\d+(?::\d+)?\])[\d,.:-]*\]|\[\d+(?:\.\.|,)\d+\]|\{\d+(?:\.\.|-)\d+\}"
 )
-"""What people take for a range in a seed, and is none."""
+"""Looks like a range in a seed, and is not."""
 
 
 class Checker:

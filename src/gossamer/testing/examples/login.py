@@ -11,7 +11,7 @@ from gossamer.testing.examples.server import NOT_FOUND, ExampleRequest, ExampleR
 
 MEMBERS, PER_PAGE = 12, 5
 LASTS = 6
-"""The first session ends after so many pages."""
+"""How many pages the first session lasts."""
 USER, PASSWORD = "ada", "open-sesame"
 
 

@@ -66,7 +66,7 @@ class SentinelPair(Closeable):
         wait_until(self._watched, "the sentinels to know each other and the replica", seconds)
 
     def tolerate(self, down_after: int) -> None:
-        """For so many milliseconds a silent primary is tolerated from now on."""
+        """Set for how many milliseconds sentinels tolerate a silent primary."""
         self.down_after = down_after
         options = ("down-after-milliseconds", down_after, "failover-timeout", _timeout(down_after))
         for sentinel in self.sentinels:

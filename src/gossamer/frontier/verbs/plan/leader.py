@@ -28,7 +28,7 @@ class LeaderVerbs:
         if len(name) > WORDS:
             raise PolicyError(f"planner: the name has {len(name):,} characters; use at most {WORDS}.")
         if not seconds > 0:
-            raise PolicyError(f"planner: the lead cannot be had for {seconds:g} s; ask for more than 0.")
+            raise PolicyError(f"planner: the lead cannot last {seconds:g} s; ask for more than 0.")
         header = {"i": own(token.incarnation), "name": name, "lease": round(seconds * 1000)}
         least, action = 0, "keep" if term else "take"
         leader = _leader("busy", 0, "", 0, 0)
