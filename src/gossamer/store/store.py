@@ -112,7 +112,7 @@ class Store(Closeable):
                             if self._database.careful(connection, shape):
                                 careful.add(shape.name)
 
-            self._change_tables(change)
+            self.change_tables(change)
             shapes = shapes_of(known, shapes)
             sql = statements.TableStatements(self._database, shapes, before.sql)
             sql.careful = careful
@@ -177,7 +177,7 @@ class Store(Closeable):
             with self._database.schema_lock(connection):
                 schema.archive_table(connection, self._database, asked, suffix)
 
-        self._change_tables(change)
+        self.change_tables(change)
         if unknown:
             self.prepare(unknown.values())
 
@@ -215,10 +215,6 @@ class Store(Closeable):
         except _SchemaChanged as error:
             raise StoreError(f"{self.url}: {error}") from error
 
-    def change_tables(self, change: Callable[[Connection], None]) -> None:
-        """A change of tables, which may take its time."""
-        self._change_tables(change)
-
     def disconnect(self) -> None:
         """Cut all connections, from any thread: calls that wait for the database fail with StoreUnavailable at once."""
         self._watchdog.disconnect()
@@ -251,12 +247,12 @@ class Store(Closeable):
         except _SchemaChanged as error:
             raise TableMismatch(f"{self.url}: {error}. Prepare the tables again.") from error
 
-    def _change_tables(self, change: Callable[[Connection], None]) -> None:
-        """On a connection of its own, which may take its time."""
+    def change_tables(self, change: Callable[[Connection], None]) -> None:
+        """A change of tables, on a connection of its own: it may take its time."""
 
         def attempt() -> None:
-            with self._patient_watchdog.kept():
-                _in_transaction(self._connect(self._patient_engine), change)
+            with self._patient_watchdog.kept(), self._connect(self._patient_engine) as connection, connection.begin():
+                change(connection)
 
         try:
             self._retried(attempt)
@@ -268,20 +264,17 @@ class Store(Closeable):
     def _transaction(self, work: Callable[[Connection], T], *, reading: bool = False) -> T:
         def attempt() -> T:
             with self._watchdog.kept():
-                return once()
-
-        def once() -> T:
-            connection = self._connected().execution_options(**{READING: reading})
-            try:
-                with connection.begin():
-                    return work(connection)
-            except DBAPIError as error:
-                if connection.invalidated or self._database.trouble(error) is StoreFailure.UNAVAILABLE:
+                connection = self._connected().execution_options(**{READING: reading})
+                try:
+                    with connection.begin():
+                        return work(connection)
+                except DBAPIError as error:
+                    if connection.invalidated or self._database.trouble(error) is StoreFailure.UNAVAILABLE:
+                        self._disconnect()
+                    raise
+                except BaseException:
                     self._disconnect()
-                raise
-            except BaseException:
-                self._disconnect()
-                raise
+                    raise
 
         return self._retried(attempt)
 
@@ -349,11 +342,6 @@ class _PreparedTables(NamedTuple):
 
 class _SchemaChanged(Exception):
     """A table or column is not there any more."""
-
-
-def _in_transaction(connection: Connection, work: Callable[[Connection], None]) -> None:
-    with connection, connection.begin():
-        work(connection)
 
 
 def _now() -> datetime:
