@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
+from scrapy.settings import Settings as ScrapySettings
+from scrapy.utils.project import get_project_settings
 from scrapy.utils.python import global_object_name
 
+from gossamer.errors import SettingError
 from gossamer.settings import PREFIX, Settings, load
 
 GIVEN = "Scrapy settings"
@@ -22,6 +25,16 @@ def loaded(settings: BaseSettings) -> Settings:
     project = {name: settings[name] for name in ours if (settings.getpriority(name) or 0) <= PROJECT}
     given = {name: settings[name] for name in ours if name not in project}
     return load(given, given_as=GIVEN, project=project, project_as=GIVEN)
+
+
+def project_settings() -> ScrapySettings:
+    """Those of the Scrapy project here. SettingError if they cannot be imported."""
+    try:
+        return get_project_settings()
+    except Exception as error:
+        raise SettingError(
+            f"The project's settings cannot be imported: {type(error).__name__}: {error}. Correct scrapy.cfg or the module."
+        ) from error
 
 
 def component_path(key: Any) -> str:

@@ -70,11 +70,7 @@ def failure(error: BaseException, options: FetchOptions, proxy: str = "") -> Fet
             return FetchError(RESET, f"the connection was closed{by} in the middle of the response's head")
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError() | ConnectionError():
             return FetchError(RESET, f"the connection was closed{by} before the response ({_short(error)})")
-        case aiohttp.ClientResponseError():
-            return FetchError(
-                PROTOCOL, f"the answer is not HTTP as it should be ({_short(error.message)})", not _is_size(error)
-            )
-        case HttpProcessingError():
+        case aiohttp.ClientResponseError() | HttpProcessingError():
             return FetchError(
                 PROTOCOL, f"the answer is not HTTP as it should be ({_short(error.message)})", not _is_size(error)
             )

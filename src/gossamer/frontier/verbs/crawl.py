@@ -71,27 +71,7 @@ class CrawlVerbs:
         self.plan = PlanVerbs(crawl, partitions)
         self.daily = DailyVerbs(crawl, partitions)
         self.alerts = AlertVerbs(crawl)
-        parts = (
-            self,
-            self.work,
-            self.work.adds,
-            self.work.leases,
-            self.control,
-            self.drops,
-            self.dead_letters,
-            self.tasks,
-            self.read,
-            self.snapshot,
-            self.rounds,
-            self.cookies,
-            self.page_versions,
-            self.documents,
-            self.leader,
-            self.pages,
-            self.plan,
-            self.daily,
-            self.alerts,
-        )
+        parts = (self, self.work.adds, self.work.leases, *vars(self).values())
         self._parts: dict[type, Any] = {type(part): part for part in parts}
 
     def part(self, kind: type[V]) -> V:

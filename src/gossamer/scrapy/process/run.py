@@ -15,7 +15,6 @@ from scrapy import crawler as crawling
 from scrapy.crawler import Crawler, CrawlerProcess
 from scrapy.settings import SETTINGS_PRIORITIES, Settings
 from scrapy.utils.misc import load_object
-from scrapy.utils.project import get_project_settings
 from scrapy.utils.spider import iter_spider_classes
 from twisted.internet.defer import Deferred
 
@@ -27,7 +26,7 @@ from gossamer.scrapy.addon import Addon
 from gossamer.scrapy.feeds import settings as feed_settings
 from gossamer.scrapy.process.exit_code import failure_of, is_drained
 from gossamer.scrapy.setting_notes import named_scheduler, part_of
-from gossamer.scrapy.settings import loaded
+from gossamer.scrapy.settings import loaded, project_settings
 from gossamer.settings import DEFAULT
 from gossamer.settings import Settings as Ours
 
@@ -172,12 +171,7 @@ class _CrawlerNotes:
 
 
 def _settings(spider: str, given: Mapping[str, Any]) -> Settings:
-    try:
-        settings = get_project_settings()
-    except Exception as error:
-        raise SettingError(
-            f"The project's settings cannot be imported: {_said(error)}. Correct scrapy.cfg or the module."
-        ) from error
+    settings = project_settings()
     if _is_file(spider):
         # The project's other spiders are not asked for; what is wrong with them does not matter.
         settings.set("SPIDER_LOADER_WARN_ONLY", True, "command")

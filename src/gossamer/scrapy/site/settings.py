@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from scrapy.settings import SETTINGS_PRIORITIES, Settings, default_settings
-from scrapy.utils.project import get_project_settings
 from twisted.internet.ssl import Certificate, trustRootFromCertificates
 from twisted.web.client import BrowserLikePolicyForHTTPS
 
-from gossamer.errors import SettingError
 from gossamer.scrapy.addon import THROTTLE
 from gossamer.scrapy.download.network import PLACES
 from gossamer.scrapy.process.run import ASYNCIO, _is_ours
-from gossamer.scrapy.settings import put_component
+from gossamer.scrapy.settings import project_settings, put_component
 from gossamer.scrapy.site import render
 
 # Without our prefix, which is for settings that people may set.
@@ -54,12 +52,7 @@ UNLESS_SAID: Mapping[str, Any] = {
 
 def settings_for(given: Mapping[str, Any], verify: bool | str, browser: bool) -> Settings:
     """`given` are settings as after `-s`. SettingError for a project that cannot be used, SiteError where a browser is missing."""
-    try:
-        settings = get_project_settings()
-    except Exception as error:
-        raise SettingError(
-            f"The project's settings cannot be imported: {type(error).__name__}: {error}. Correct scrapy.cfg or the module."
-        ) from error
+    settings = project_settings()
     settings.setdict({name: value for name, value in given.items() if not name.startswith("GOSSAMER_")}, "cmdline")
     for name, value in UNLESS_SAID.items():
         settings.set(name, value, "addon")

@@ -83,7 +83,8 @@ class LeasingScheduler(worker.FleetScheduler):
 
     async def _open(self) -> None:
         await super()._open()
-        item_page.attach(self.engine.scraper, self.pages.of)
+        if self.opened:
+            item_page.attach(self.engine.scraper, self.pages.of)
 
     async def _enter_group(self) -> Token | None:
         if self.flush_on_start:

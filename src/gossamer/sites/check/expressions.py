@@ -7,6 +7,7 @@ import codecs
 import difflib
 import re
 import zoneinfo
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -143,8 +144,9 @@ def zone(name: str) -> Complaint:
     try:
         zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        near = _near_zone(name)
-        return f"there is no time zone {name}", f"did you mean {near}?" if near else "as Europe/Berlin or UTC"
+        return f"there is no time zone {name}", _nearest(
+            name, zoneinfo.available_timezones(), "as Europe/Berlin or UTC"
+        )
     return None
 
 
@@ -152,13 +154,13 @@ def zone(name: str) -> Complaint:
 def language(name: str) -> Complaint:
     known = known_languages()
     if name not in known:
-        near = "".join(difflib.get_close_matches(name, sorted(known), n=1))
-        return f"there is no language {name}", f"did you mean {near}?" if near else "as en, de, zh or en-GB"
+        return f"there is no language {name}", _nearest(name, known, "as en, de, zh or en-GB")
     return None
 
 
-def _near_zone(name: str) -> str:
-    return "".join(difflib.get_close_matches(name, sorted(zoneinfo.available_timezones()), n=1))
+def _nearest(name: str, known: Iterable[str], otherwise: str) -> str:
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"did you mean {near[0]}?" if near else otherwise
 
 
 @lru_cache(4096)
