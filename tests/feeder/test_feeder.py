@@ -117,6 +117,22 @@ def test_a_key_that_nobody_takes_tasks_from_is_named(fed: Fed, caplog: pytest.Lo
     assert fed.states() == {"waiting": ROWS}
 
 
+def test_rows_that_wait_for_somebody_to_resume_say_so(fed: Fed, caplog: pytest.LogCaptureFixture) -> None:
+    fed.frontier.pause(group="g", reason="pages_full")
+    for _ in range(3):
+        fed.feeder.step()
+    fed.frontier.pause(reason="maintenance")
+    fed.feeder.step()
+    assert [one.getMessage() for one in caplog.records] == [
+        "The rows wait: g is paused: pages_full.",
+        "The rows wait: the crawl is paused: maintenance.",
+    ]
+    fed.frontier.resume()
+    fed.frontier.resume(group="g")
+    fed.finish()
+    assert len(caplog.records) == 2
+
+
 def test_rows_become_tasks_and_take_their_state_back(fed: Fed) -> None:
     fed.new_feeder(max_waiting=5, max_open=8)
     fed.feeder.step()

@@ -79,6 +79,8 @@ class TableFeeder:
         self._dead: dict[str, int] = {}
         self._untaken = 0
         """At how many looks no group took tasks from the key."""
+        self._paused = ""
+        """Why the rows wait, as it was said last."""
 
     @property
     def counts(self) -> FeedCounts:
@@ -208,6 +210,16 @@ class TableFeeder:
                 f" (others do from {', '.join(others[:KEYS_NAMED])})" if others else "",
             )
 
+    def _note_paused(self, groups: Sequence[str]) -> None:
+        """Say that the rows wait since what takes them is paused, or has all pages that it may have; once as long as it stays the same."""
+        counts = self._frontier.counts()
+        held = {row.group: row.paused for row in counts.groups if row.group in groups}
+        told = [f"{group} is paused: {why}" for group, why in held.items() if why] if all(held.values()) else []
+        said = f"the crawl is paused: {counts.paused}" if counts.paused else "; ".join(told)
+        if said and said != self._paused:
+            logger.warning("The rows wait: %s.", said)
+        self._paused = said
+
     def _find_dead(self) -> int:
         """Dead letters of our tasks that no worker could report: their workers died, or the tasks could not be used."""
         found = 0
@@ -260,6 +272,7 @@ class TableFeeder:
             self._note_untaken()
             return 0
         self._untaken = 0
+        self._note_paused(groups)
         if not self._nothing_left(groups):
             return 0
         # In this order: what is open, then whether anything is left, then what was reported meanwhile.
