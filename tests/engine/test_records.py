@@ -24,6 +24,7 @@ from gossamer.errors import StoreUnavailable
 from gossamer.model.page import PageRequest, Record, Response
 from gossamer.sites.compile import compile_site
 from gossamer.sites.file.load import load_text
+from gossamer.status.report import Stuck, stuck
 from gossamer.store.database.url import database_of
 from gossamer.testing.servers import Server
 
@@ -124,9 +125,11 @@ async def test_a_database_that_is_killed_in_the_middle_costs_nothing_and_holds_n
         await asyncio.to_thread(database.kill)
         crawl.push(PLAIN, "plain")
         await until(lambda: len(crawl.items("plain")) == PAGES)
+        await until(lambda: any(row.why.startswith("its workers wait for their database: ") for row in _stuck(crawl)))
         assert not work.done()
         await asyncio.to_thread(database.restart)
         await until(lambda: _drained(crawl, "stored"))
+        await until(lambda: not _stuck(crawl))
     all_there(database, site.url)
     assert crawl.dead("stored") == []
     assert sorted(asked(site, "stored")) == sorted(f"/stored/page/{n}" for n in range(PAGES))
@@ -268,6 +271,11 @@ def _drained(crawl: Crawl, name: str) -> bool:
 def _start(crawl: Crawl) -> str:
     with crawl.frontier() as frontier:
         return next(row.start for row in frontier.counts("stored").groups)
+
+
+def _stuck(crawl: Crawl) -> list[Stuck]:
+    with crawl.frontier() as frontier:
+        return list(stuck(frontier, ["stored"]))
 
 
 def _given_back(crawl: Crawl) -> bool:
