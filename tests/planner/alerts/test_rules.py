@@ -80,6 +80,11 @@ def test_all_that_is_wrong_is_said_at_once_with_its_place_and_a_remedy() -> None
     assert problems("rules: {paused: {cooldown: 2d, repeat: 1h}}") == [
         "alerts.yaml:1:40: rules.paused.repeat: it is shorter than the cool-down (raise it, lower cooldown, or write 0 for never)"
     ]
+    # Never true: no look was in the window.
+    assert problems("every: 10m\nrules: {dead_letters: {window: 15m}}") == [
+        "alerts.yaml:1:8: every: the rule dead_letters looks back 15 min (lower it to half of that, or raise the window of dead_letters)"
+    ]
+    load_rules("every: 10m\nrules: {dead_letters: {window: 15m, active: false}}", "alerts.yaml")
     assert "this is not a mapping" in problems("- late_round")[0]
     assert "more than one document" in problems("every: 1m\n---\nevery: 2m")[0]
     with pytest.raises(SiteErrors, match="is not UTF-8"):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from gossamer.planner.alerts.conditions import duration
 from gossamer.planner.alerts.rules import KINDS, RULES_MAX, AlertFile, AlertRule, RuleSet, default_rules
 from gossamer.sites.file.messages import problem_at, problems_of
 from gossamer.sites.file.problems import Path, Problem, SiteErrors, did_you_mean, errors_of, listed
@@ -68,7 +70,14 @@ class _Reader:
             self._add(
                 ("rules",), f"there are {len(rules)} rules", f"{RULES_MAX} can be evaluated; join some with `only`"
             )
-        return RuleSet(top.every, top.gather, {name: rule for name, rule in rules.items() if rule.active})
+        rules = {name: rule for name, rule in rules.items() if rule.active}
+        for name, rule in rules.items():
+            if min(rule.windows, default=inf) < 2 * top.every:
+                # A window needs a look in it and one before.
+                hint = f"lower it to half of that, or raise the window of {name}"
+                self._add(("every",), f"the rule {name} looks back {duration(min(rule.windows))}", hint)
+                break
+        return RuleSet(top.every, top.gather, rules)
 
     def _rule(self, name: str, said: Any, given: Mapping[str, float], path: Path) -> AlertRule | None:
         if said is None:

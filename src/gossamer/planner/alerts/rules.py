@@ -245,7 +245,7 @@ class AlertFile(SiteModel):
     """A file of alert rules. What it does not name is as by default."""
 
     every: Annotated[Duration, Field(ge=1, le=HOUR)] = 15.0
-    """How often the rules are evaluated."""
+    """How often the rules are evaluated: at most half of the shortest `window` of a rule."""
     gather: Duration = 300.0
     """A rule sends at most one message in this time, about all its subjects together."""
     clear: Duration | None = None
