@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gossamer.courier.task.report import REPORT_KEY_MAX, TaskReport, read_end, report_in
-from gossamer.errors import FrontierError, MemoryLimitReached
+from gossamer.errors import MemoryLimitReached
 from gossamer.feeder.row_task import RowTask
 from gossamer.frontier.producer import NEW, NO_ROOM, TAKEN, Producer
 from gossamer.frontier.task_reports import TaskReports
@@ -77,6 +77,8 @@ class TableFeeder:
         self._offered_after = ""
         self._begun = False
         self._dead: dict[str, int] = {}
+        self._judged: dict[str, frozenset[tuple[int, int, float]]] = {}
+        """The dead letters of each group that were looked at: there may be many of them, and few are new."""
         self._untaken = 0
         """At how many looks no group took tasks from the key."""
         self._paused = ""
@@ -227,17 +229,15 @@ class TableFeeder:
         for group in self._groups():
             if counts.get(group, 0) == self._dead.get(group):
                 continue
-            endings = [
-                ending
-                for letter in self._letters(group)
-                if (ending := self._ending(letter.partition, letter.id, letter.reason)) is not None
-            ]
+            letters, known = self._letters(group), self._judged.get(group, frozenset())
+            endings = self._endings([letter for letter in letters if _name(letter) not in known])
             fresh = {row.key: row for row in self._open() if endings}
             endings = [each for each in endings if each.key in fresh and fresh[each.key].tries <= each.tries]
             if endings:
                 self._end(endings)
                 found += len(endings)
             self._dead[group] = counts.get(group, 0)
+            self._judged[group] = frozenset(map(_name, letters))
         return found
 
     def _letters(self, group: str) -> list[DeadLetter]:
@@ -248,14 +248,22 @@ class TableFeeder:
             after += REPORTS
         return letters
 
-    def _ending(self, partition: int, number: int, reason: str) -> TaskEnding | None:
-        try:
-            report = report_in(self._frontier.dead_letter(partition, number).payload)
-        except FrontierError:
-            return None  # replayed or dropped meanwhile
-        if report is None or report.list != self._reports.name:
-            return None
-        return TaskEnding(report.key, report.attempt, FAILED, f"dead letter: {reason}")
+    def _endings(self, letters: Sequence[DeadLetter]) -> list[TaskEnding]:
+        """How our tasks among them ended."""
+        endings: list[TaskEnding] = []
+        by_partition: dict[tuple[int, int], list[int]] = {}
+        for place, letter in enumerate(letters):
+            by_partition.setdefault((letter.partition, place // REPORTS), []).append(letter.id)
+        for (partition, _), numbers in by_partition.items():
+            # Some may have been replayed or dropped meanwhile.
+            while numbers and (found := self._frontier.read_dead(partition, numbers)):
+                numbers = numbers[numbers.index(found[-1].id) + 1 :]
+                for letter in found:
+                    report = report_in(letter.payload)
+                    if report is not None and report.list == self._reports.name:
+                        why = f"dead letter: {letter.reason}"
+                        endings.append(TaskEnding(report.key, report.attempt, FAILED, why))
+        return endings
 
     def _open(self) -> list[TaskRow]:
         found: list[TaskRow] = []
@@ -281,6 +289,7 @@ class TableFeeder:
             return 0
         self._take_reports()
         self._dead.clear()
+        self._judged.clear()
         self._find_dead()
         still = {(row.key, row.tries) for row in self._open()}
         rows = [row for row in rows if (row.key, row.tries) in still]
@@ -301,3 +310,8 @@ class TableFeeder:
     def _task_key(self, task: bytes) -> str:
         row: str = json.loads(task)["report"]["key"]
         return self._reports.task_key(row)
+
+
+def _name(letter: DeadLetter) -> tuple[int, int, float]:
+    """What no other dead letter has: a server that went back gives out numbers again."""
+    return letter.partition, letter.id, letter.at

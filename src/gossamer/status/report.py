@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from gossamer.frontier.codec.redaction import concealed
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import DailyCounts, GroupCounts
+from gossamer.model import DailyCounts, DeadLetter, GroupCounts
 from gossamer.model import counter_names as names
 from gossamer.model.plural import counted
 from gossamer.model.reply import HostInfo
@@ -20,6 +22,7 @@ SOON = 60.0
 """Seconds; a page that is tried again within these is not stuck."""
 MOST_HOSTS = 1000
 """The most blocked hosts that are named."""
+DEAD_PAGE = 1000
 LOOKED = 100_000
 """The most delayed requests of a partition that are looked at."""
 COUNTS = ("fetched", "finished", "replaced", "retried", "failed", "lost", "read", "lacking", "rows", "items")
@@ -102,19 +105,19 @@ def daily_series(rows: Sequence[DailyCounts], what: str, days: int, now: float) 
 def failures(frontier: ValkeyFrontier, groups: Sequence[str], days: int) -> list[Failures]:
     """Dead letters of the last days by lane and reason, the most first."""
     since = _midnight(frontier.counts().now) - (days - 1) * DAY
-    found: dict[tuple[str, str, str], Failures] = {}
+    number: Counter[tuple[str, str, str]] = Counter()
+    last: dict[tuple[str, str, str], DeadLetter] = {}
     for group in groups:
-        for letter in scan_dead(frontier, group):
-            if letter.at < since:
-                continue
-            key = group, letter.lane.rpartition(".")[2], letter.reason
-            known = found.get(key)
-            number = known.number + 1 if known else 1
-            if known is None or letter.at >= known.last:
-                found[key] = Failures(*key, number, letter.at, dead_url(frontier, letter), letter.detail)
-            else:
-                found[key] = known._replace(number=number)
-    return sorted(found.values(), key=lambda row: (-row.number, row.group, row.lane, row.reason))
+        for letter in scan_dead(frontier, group, DEAD_PAGE):
+            if letter.at >= since:
+                key = group, letter.lane.rpartition(".")[2], letter.reason
+                number[key] += 1
+                last[key] = max(letter, last.get(key, letter), key=lambda one: one.at)
+    found = [
+        Failures(*key, number[key], letter.at, dead_url(frontier, letter), concealed(letter.detail))
+        for key, letter in last.items()
+    ]
+    return sorted(found, key=lambda row: (-row.number, row.group, row.lane, row.reason))
 
 
 def left_out(frontier: ValkeyFrontier, groups: Sequence[str]) -> list[LeftOut]:
