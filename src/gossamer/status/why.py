@@ -12,12 +12,15 @@ from gossamer.model import (
     DeadLetter,
     GroupCounts,
     LaneCounts,
+    LanePolicy,
     PageEvent,
     PageInfo,
     PageState,
     RecordPolicy,
     Request,
     RequestPlace,
+    SeenKind,
+    SeenScope,
 )
 from gossamer.model.counter_names import LEFT_OUT, ROBOTS_DENIED
 from gossamer.model.plural import counted
@@ -30,7 +33,7 @@ NEWEST = -1.0
 DECISIONS = {
     PageEvent.FOUND: "a link led to it for the first time, in round {round}",
     PageEvent.DUE: "its time had come, so it was queued",
-    PageEvent.SIGHTED: "a link led to it again in round {round}, and `rediscover` says that it is fetched then, so it was queued",
+    PageEvent.SIGHTED: "a link led to it again in round {round}, and `rediscover` says that it is fetched then, so it was queued; or its dead letter was replayed",
     PageEvent.READ: "it was read; its content was new, or the same as before",
     PageEvent.CHANGED: "it was read, and its content had changed",
     PageEvent.UNCHANGED: "its server said that it had not changed",
@@ -56,8 +59,8 @@ def reasons(frontier: ValkeyFrontier, lane: str, request: Request) -> Iterator[s
     if here is None:
         yield "the layer is new: no worker has served the site since its file was pushed"
         return
-    rules = line.lane_policy_from(line.lane_policy(counts.lane_policies[lane])).records
-    yield from _became(frontier, lane, request, rules or RecordPolicy(), counts.now, _left_out(group))
+    policy = line.lane_policy_from(line.lane_policy(counts.lane_policies[lane]))
+    yield from _became(frontier, lane, request, policy, counts.now, _left_out(group))
     yield from _obstacles(frontier, counts, group, here, request.host)
 
 
@@ -91,7 +94,7 @@ def _left_out(group: GroupCounts) -> int:
 
 
 def _became(
-    frontier: ValkeyFrontier, lane: str, request: Request, rules: RecordPolicy, now: float, left_out: int
+    frontier: ValkeyFrontier, lane: str, request: Request, policy: LanePolicy, now: float, left_out: int
 ) -> Iterator[str]:
     try:
         [seen] = frontier.seen(lane, [request.fingerprint])
@@ -105,20 +108,38 @@ def _became(
     if letter is not None:
         yield f"it became a dead letter at {_moment(letter.at)}: {letter.reason}: {letter.detail} (`gossamer dead show {dead_id(letter)}`)"
     if page is not None:
-        yield _recorded(page, rules, now)
+        yield _recorded(page, policy.records or RecordPolicy(), now)
         if page.trail:
             event, at = page.trail[-1]
             # Whatever is fetched has a status.
             decided = UNFETCHED if event is PageEvent.READ and not page.status else DECISIONS[event]
             yield f"last decision, at {_moment(at)}: {decided.format(round=page.version, misses=counted(page.misses, 'time'))}"
-    elif not seen and not place.state:
-        yield "nothing has led to it: it is no seed that was queued, and no page that was fetched links to it"
+    elif not seen and not place.state and letter is None:
+        yield _unknown(policy)
     if place.state:
         yield _placed(place, lane, page.host if page else request.host)
     elif page is not None:
         yield from _fed(frontier, page, now)
     elif seen and letter is None:
         yield _not_found(place, left_out)
+
+
+def _unknown(policy: LanePolicy) -> str:
+    """What is not remembered may have been fetched all the same."""
+    records, seen = policy.records, policy.seen
+    if records is None and seen.scope is SeenScope.NEVER:
+        return "it is neither queued nor in progress; whether it was fetched is not known, for its layer remembers nothing (`seen: never`)"
+    led = "no seed that was queued and no link of a page that was fetched has led to it"
+    if records is not None:
+        forgets, others = records.max_pages > 0 or records.max_age > 0, ""
+    else:
+        led += " in this round" if seen.scope is SeenScope.ROUND else ""
+        forgets, others = (
+            seen.kind in (SeenKind.ROLLING, SeenKind.HITS),
+            "what tasks or `gossamer page fetch` asked for",
+        )
+    unknown = " and ".join(filter(None, (others, "what the layer has forgotten since" if forgets else "")))
+    return led + (f"; {unknown} is not remembered" if unknown else "")
 
 
 def _dead_since(page: PageInfo | None) -> float | None:

@@ -60,7 +60,7 @@ def test_why_a_page_is_fetched_or_not(command: Command, frontier: ValkeyFrontier
     assert "has not run in this crawl yet" in command("page", "why", URL).out
     frontier.define("forum", compiled.lanes())
     said = command("page", "explain", URL).out
-    assert "nothing has led to it" in said
+    assert "no link of a page that was fetched has led to it" in said
     assert "no worker serves the site now" in said
     assert "is queued in forum.list, ahead of the rest" in command("page", "fetch", listing).out
     assert "is queued in forum.list already, ahead of the rest" in command("page", "fetch", listing).out
@@ -168,6 +168,35 @@ def test_a_page_that_was_left_out_is_not_said_to_be_fetched(command: Command, fr
 
 
 @pytest.mark.parametrize(
+    ("rules", "says"),
+    [
+        ("seen: never", "whether it was fetched is not known, for its layer remembers nothing"),
+        ("seen: round", "has led to it in this round; what tasks or `gossamer page fetch` asked for is not remembered"),
+        ("seen: {policy: hits, rounds: 3}", "asked for and what the layer has forgotten since is not remembered"),
+        ("page_records: {max: 9}", "has led to it; what the layer has forgotten since is not remembered"),
+    ],
+)
+def test_what_is_not_remembered_is_not_said_to_be_unheard_of(
+    command: Command, frontier: ValkeyFrontier, rules: str, says: str
+) -> None:
+    """A page of a task was fetched, and nothing was said to have led to it; where it failed, as well."""
+    text = SITE.replace("revisit: 1h", rules)
+    Registry(frontier).push(text, "forum", who="me")
+    [site] = load_text(text)
+    compiled = compile_site(site)
+    frontier.define("forum", compiled.lanes())
+    said = command("page", "why", URL, "--json").json[0]["why"]
+    assert says in said[0], said
+    frontier.add([pack(compiled.link(URL, "thread")._replace(dont_filter=True), "forum.thread")])
+    token = Token.fresh()
+    [lease] = frontier.exchange(token, want=2).leases
+    frontier.exchange(token.next(), settle=[Settlement(lease, Ending.FAILED, reason="lack")])
+    dead, *others = command("page", "why", URL, "--json").json[0]["why"]
+    assert dead.startswith("it became a dead letter")
+    assert not any("has led to it" in each for each in others), others
+
+
+@pytest.mark.parametrize(
     ("rules", "ending", "status", "says"),
     [
         ("page_records: true", Ending.DONE, 200, "finished: never; `gossamer page fetch`"),
@@ -190,7 +219,10 @@ def test_whether_a_link_counts(
     frontier.add([pack(compiled.link(URL, "thread"), "forum.thread")])
     token = Token.fresh()
     [lease] = frontier.exchange(token, want=2).leases
-    frontier.exchange(token.next(), settle=[Settlement(lease, ending, reason="lack", visit=PageVisit(status, 7))])
+    frontier.exchange(
+        token.next(),
+        settle=[Settlement(lease, ending, reason="lack", visit=PageVisit(status, 7 if status == 200 else 0))],
+    )
     told = [word for word in command("page", "why", URL).out.splitlines() if " since " in word]
     assert len(told) == 1
     assert says in told[0], told
@@ -235,7 +267,8 @@ def test_a_page_that_is_asked_for_is_fetched_with_what_led_to_it(command: Comman
 
 
 def test_misuse_is_named(command: Command, frontier: ValkeyFrontier) -> None:
-    frontier.define("forum", {})
+    frontier.define("forum", {"list": LanePolicy()})
+    assert "forum.list keeps no page records" in command("page", "list", "forum.list", code=2).err
     assert "No layer of the sites of this crawl matches" in command("page", "show", URL, code=2).err
     assert "there is no state lost" in command("page", "list", "forum.thread", "--state", "lost", code=2).err
     assert "There is no lane 'forum.thread'" in command("page", "list", "forum.thread", code=2).err

@@ -155,6 +155,22 @@ async def test_another_visit_is_of_no_task_and_of_the_present_round(
     assert sorted(json.loads(str(one))["key"] for one in ended) == ["moved", "plain"]
 
 
+@pytest.mark.parametrize("kept", ["", "page_records: true, "])
+async def test_a_page_that_failed_is_found_again_by_a_list_that_has_not_changed(
+    crawl: Crawl, site: Site, kept: str
+) -> None:
+    """The list was asked for only if it had changed, and did not lead to the page."""
+    site.on("/list", Reply(body=links("/page/a").body, headers={"ETag": '"1"'}))
+    site.on("/page/a", Reply(500, times=1))
+    crawl.push(SITE.replace("revisit: {every: 1s, gone: 2}, ", kept))
+    await crawl.run()
+    with crawl.frontier() as frontier:
+        frontier.new_round("forum", 1)
+    await crawl.run()
+    assert [visit.headers.get("If-None-Match") for visit in site.visits if visit.path == "/list"] == [None, None]
+    assert [item["title"] for item in crawl.items("forum")] == ["/page/a"]
+
+
 def test_a_page_is_known_by_its_records_then_its_links_then_its_body() -> None:
     one, other = (Response("http://x/", 200, {}, body) for body in (b"12:00", b"12:01"))
     record = [Record("page", {"title": "a", "votes": 3})]

@@ -115,7 +115,7 @@ def visited(
         return record._replace(interval=0.0), None
     if not rules.adaptive:
         interval = rules.every
-    elif first or not record.interval:
+    elif (first and visit is Visit.READ) or not record.interval:
         interval = rules.bounded(rules.every)
     else:
         interval = rules.bounded(record.interval * (SHRINK if changed else GROW))

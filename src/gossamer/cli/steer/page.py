@@ -178,9 +178,14 @@ def list_(
     if state and state not in STATES:
         raise typer.BadParameter(f"there is no state {state}; there are {', '.join(STATES)}")
     with where.find() as frontier:
-        if not any(row.lane == lane for row in frontier.counts().lanes):
+        counts = frontier.counts()
+        if not any(row.lane == lane for row in counts.lanes):
             raise UnknownLane(f"There is no lane {lane!r} in this crawl. `gossamer lane list` shows those there are.")
-        now = frontier.counts().now
+        if "records" not in counts.lane_policies[lane]:
+            raise UnknownLane(
+                f"The lane {lane} keeps no page records, so its pages are not listed. `gossamer page why URL` knows where one is."
+            )
+        now = counts.now
         pages = list(islice(_pages(frontier, lane, PageState(state) if state else None), limit))
     if json:
         output.write_json([_plain(page) for page in pages])

@@ -55,8 +55,8 @@ class FailedPages:
                     outdated.append(last[first])
                 last[first] = letter
                 # When a page that has a record is fetched again, the record's policy says.
-                if is_late(letter) and (wanted := before if records else (fingerprint, *before)):
-                    lately.setdefault(lane, set()).update(wanted)
+                if is_late(letter):
+                    lately.setdefault(lane, set()).update(before if records else (fingerprint, *before))
         for lane, failed in lately.items():
             for some in _parts(list(failed)):
                 await self._calls.patiently(Frontier.forget, lane, some)

@@ -42,8 +42,8 @@ class PageEvent(enum.Enum):
 
 
 class PageVisit(NamedTuple):
-    """What a worker found: the status (304: it has not changed; 404 and 410: it does not exist) and the signature of its content
-    (0: not known), a whole number below 2**64."""
+    """What a worker found: the status (304: it has not changed; 404 and 410 without a signature: it does not exist) and the signature of its
+    content (0: not known), a whole number below 2**64."""
 
     status: int = 0
     signature: int = 0

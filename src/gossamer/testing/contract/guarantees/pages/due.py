@@ -137,6 +137,24 @@ class TestRevisits:
         assert intervals == [3600, 5400, 7200, 3600, 1800, 1200, 1800]
         assert page(crawl, "one").changes == 3
 
+    def test_what_has_not_changed_is_visited_less_often_though_nothing_was_read(self, crawl: Crawl) -> None:
+        """As where its record was removed, and the server remembers what was sent before."""
+        recorded(crawl, RecordPolicy(RevisitRules(HOUR, max=2 * HOUR, adaptive=True)))
+        crawl.add("one")
+        intervals = []
+        for status, signature in ((304, 0), (304, 0), (200, 1), (200, 1)):
+            intervals.append(visit(crawl, "one", status, signature).interval)
+            crawl.advance(intervals[-1])
+        assert intervals == [3600, 5400, 3600, 5400]
+
+    def test_a_page_that_is_read_is_there_whatever_its_status(self, crawl: Crawl) -> None:
+        recorded(crawl, RecordPolicy(RevisitRules(HOUR, gone=1)))
+        crawl.add("one")
+        read = visit(crawl, "one", 404, 1)
+        assert (read.state, read.status, read.misses, read.interval) == (PageState.FINISHED, 404, 0, HOUR)
+        crawl.advance(HOUR)
+        assert visit(crawl, "one", 404, 0).state is PageState.GONE
+
     def test_a_page_that_is_missing_again_and_again_is_gone(self, crawl: Crawl) -> None:
         recorded(crawl, RecordPolicy(RevisitRules(HOUR, gone=2)))
         crawl.add("one", "two")

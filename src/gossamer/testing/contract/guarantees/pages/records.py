@@ -334,6 +334,9 @@ class TestRecordsChange:
         crawl.advance(HOUR / 2)
         assert crawl.finish() == ["one"]
         recorded(crawl)
+        assert (page(crawl, "one").due, page(crawl, "one").interval) == (0, 0), (
+            "nobody is told of a visit that does not come"
+        )
         crawl.advance(HOUR)
         assert crawl.finish() == []
         assert (page(crawl, "one").due, page(crawl, "one").interval) == (0, 0)

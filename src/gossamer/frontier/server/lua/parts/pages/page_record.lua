@@ -160,7 +160,7 @@ do
       state, kind = FAILED, EVENT.failed
       -- Later each time, and never given up: its server may be down.
       if revisit then interval = min(2 * max(interval, revisit.every), max(revisit.high, revisit.every)) end
-    elseif status == 404 or status == 410 then
+    elseif (status == 404 or status == 410) and signature == NO_SIGNATURE then
       misses, kind = min(misses + 1, 255), EVENT.missing
       if not revisit or misses >= revisit.gone then
         state = GONE
@@ -178,7 +178,7 @@ do
       if ending == 'replaced' then kind = EVENT.replaced end
       if revisit and not revisit.adaptive then
         interval = revisit.every
-      elseif revisit and (first or interval == 0) then
+      elseif revisit and (first and not kept or interval == 0) then
         interval = min(max(revisit.every, revisit.low), revisit.high)
       elseif revisit then
         interval = floor(min(max(interval * (changed and SHRINK or GROW), revisit.low), revisit.high) + 0.5)

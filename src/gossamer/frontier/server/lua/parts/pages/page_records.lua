@@ -360,10 +360,12 @@ do
 
   -- What people read of a page: flat, bytes in hexadecimal; and its first record.
   function Pages.shown(lane, name, raw, score)
-    local p = Page.read(raw)
+    local p, at = Page.read(raw), Due.at(score)
+    -- The lane has stopped to visit its pages again.
+    if p.state > SCHEDULED and p.interval > 0 and not lane.records.revisit then p.interval, at = 0, 0 end
     return {
       lane.name, hex(name), p.state, p.first, p.last, p.since, p.interval, p.version, p.status, hex(p.signature), p.changes, p.misses, p.priority,
-      hex(p.trail), p.host, Due.at(score),
+      hex(p.trail), p.host, at,
     }, '\0' .. name .. p.payload
   end
 end
