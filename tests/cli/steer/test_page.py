@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from tests.support.command import Command
@@ -266,9 +267,42 @@ def test_a_page_that_is_asked_for_is_fetched_with_what_led_to_it(command: Comman
         assert (page.url, page.inherited, page.always) == (url, {"board": "books"}, True)
 
 
+def test_what_is_queued_or_in_progress_is_listed(command: Command, frontier: ValkeyFrontier) -> None:
+    frontier.define("forum", {"list": LanePolicy(), "thread": LanePolicy(records=RecordPolicy())})
+
+    def request(lane: str, host: str, number: int, **more: Any) -> Request:
+        payload = codec.encode_request({"url": f"https://{host}/{number}"})
+        return Request(number, host, f"forum.{lane}", payload, **more)
+
+    token = Token.fresh()
+    frontier.add([request("list", "a.example", 1)])
+    [lease] = frontier.exchange(token, want=5).leases
+    frontier.add([request("list", "a.example", 2, delay=60.0), request("list", "a.example", 3, priority=5)])
+    frontier.add([request("list", "b.example", 4), request("thread", "a.example", 5)])
+    more = [request("list", "c.example", number) for number in range(100, 1300)]
+    frontier.add(more)
+
+    def listed(*words: str) -> list[tuple[str, str]]:
+        return sorted((row["url"], row["state"]) for row in command("page", "list", *words, "--json").json)
+
+    here = [("https://a.example/1", "leased"), ("https://a.example/2", "delayed"), ("https://a.example/3", "queued")]
+    assert listed("--host", "a.example") == [*here, ("https://a.example/5", "queued")]
+    assert listed("forum.list", "--host", "a.example") == here
+    assert listed("forum.list", "--state", "delayed") == here[1:2]
+    assert listed("forum.thread", "--state", "queued") == [("https://a.example/5", "queued")]
+    assert listed("forum.thread") == [("https://a.example/5", "scheduled")]
+    assert len(listed("forum.list", "--limit", "5000")) == 4 + len(more)
+    said = command("page", "list", "forum.list", "--limit", "2")
+    assert len(said.out.splitlines()) == 3
+    assert "There are more than these 2" in said.err
+    frontier.exchange(token.next(), settle=[Settlement(lease)])
+    assert listed("--host", "a.example", "--state", "leased") == []
+
+
 def test_misuse_is_named(command: Command, frontier: ValkeyFrontier) -> None:
     frontier.define("forum", {"list": LanePolicy()})
-    assert "forum.list keeps no page records" in command("page", "list", "forum.list", code=2).err
+    assert "failed is a state of page records" in command("page", "list", "forum.list", "--state", "failed", code=2).err
+    assert "name a lane or a host" in command("page", "list", code=2).err
     assert "No layer of the sites of this crawl matches" in command("page", "show", URL, code=2).err
     assert "there is no state lost" in command("page", "list", "forum.thread", "--state", "lost", code=2).err
     assert "There is no lane 'forum.thread'" in command("page", "list", "forum.thread", code=2).err

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any, NamedTuple
 
@@ -17,8 +17,10 @@ from gossamer.engine.page.payload import pack, unpack, visited_again
 from gossamer.errors import DecodingError, EncodingError, SiteError, UnknownLane
 from gossamer.frontier import codec
 from gossamer.frontier.snapshot import line
+from gossamer.frontier.snapshot.requests import STATES as WAITING
+from gossamer.frontier.snapshot.requests import requests_of
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import AddOutcome, PageInfo, PageState, Request
+from gossamer.model import AddOutcome, PageInfo, PageState, Request, ScannedRequest
 from gossamer.model.page import PageRequest
 from gossamer.model.reply import Counts
 from gossamer.registry import KIND, Registry
@@ -168,25 +170,52 @@ def fetch(
 
 @app.command("list")
 def list_(
-    lane: Annotated[str, argument("LANE", "Full name of a lane that keeps page records: site.layer.")],
-    state: Annotated[str, option("--state", "STATE", f"Only those in this state: {', '.join(STATES)}.")] = "",
+    lane: Annotated[str, argument("[LANE]", "Full name of a lane: site.layer.")] = "",
+    host: Annotated[str, option("--host", "NAME", "What waits for this host, or is in progress there.")] = "",
+    state: Annotated[
+        str,
+        option(
+            "--state",
+            "STATE",
+            f"Only those in this state: {', '.join(WAITING)} (suspect: tried alone, since workers that had it have died); of page records {', '.join(STATES)}.",
+        ),
+    ] = "",
     limit: Annotated[int, option("--limit", "N", "List at most N.", min=1)] = 100,
     json: options.Json = False,
     where: options.Where = options.HERE,
 ) -> None:
-    """List pages of a lane that keeps page records, in no particular order."""
-    if state and state not in STATES:
-        raise typer.BadParameter(f"there is no state {state}; there are {', '.join(STATES)}")
+    """List pages of a lane, or what waits for a host, in no particular order.
+
+    Of a lane that keeps page records, lists the records; of any other lane, and of a host, what is queued, delayed or in the hands of a worker (leased).
+    """
+    if state and state not in (*STATES, *WAITING):
+        raise typer.BadParameter(f"there is no state {state}; there are {', '.join((*WAITING, *STATES))}")
+    if not lane and not host:
+        raise typer.BadParameter("name a lane or a host")
     with where.find() as frontier:
         counts = frontier.counts()
-        if not any(row.lane == lane for row in counts.lanes):
+        if lane and not any(row.lane == lane for row in counts.lanes):
             raise UnknownLane(f"There is no lane {lane!r} in this crawl. `gossamer lane list` shows those there are.")
-        if "records" not in counts.lane_policies[lane]:
-            raise UnknownLane(
-                f"The lane {lane} keeps no page records, so its pages are not listed. `gossamer page why URL` knows where one is."
+        kept = lane != "" and "records" in counts.lane_policies[lane] and not host
+        if state in STATES and not kept:
+            raise typer.BadParameter(f"{state} is a state of page records: name a lane that keeps them, without --host")
+        if kept and state not in WAITING:
+            found = list(islice(_pages(frontier, lane, PageState(state) if state else None), limit + 1))
+            _list_records(found[:limit], counts.now, json)
+        else:
+            waiting = (
+                (one, row)
+                for one in ([state] if state else WAITING)
+                for row in requests_of(frontier, one, lane=lane, host=host)
             )
-        now = counts.now
-        pages = list(islice(_pages(frontier, lane, PageState(state) if state else None), limit))
+            rows = list(islice(waiting, limit + 1))
+            _list_requests(rows[:limit], counts.now, json)
+            found = [row for _, row in rows]
+    if len(found) > limit and not json:
+        output.write_notice(f"There are more than these {limit:,}; --limit lists more.")
+
+
+def _list_records(pages: Sequence[PageInfo], now: float, json: bool) -> None:
     if json:
         output.write_json([_plain(page) for page in pages])
         return
@@ -205,6 +234,23 @@ def list_(
             for page in pages
         ],
         ("changes", "since", "last visit", "status"),
+    )
+
+
+def _list_requests(rows: Sequence[tuple[str, ScannedRequest]], now: float, json: bool) -> None:
+    if json:
+        output.write_json([
+            {
+                "url": _url(row), "state": state, "lane": row.lane, "host": row.host, "priority": row.priority,
+                "attempts": row.attempts, "due": row.due, "fingerprint": f"{row.fingerprint:016x}",
+            }
+            for state, row in rows
+        ])  # fmt: skip
+        return
+    output.write_table(
+        ("page", "state", "lane", "priority", "attempts", "until"),
+        [(_url(row), state, row.lane, row.priority, row.attempts, when(row.due or None, now)) for state, row in rows],
+        ("attempts", "priority"),
     )
 
 
@@ -358,7 +404,7 @@ def _pages(frontier: ValkeyFrontier, lane: str, state: PageState | None) -> Iter
             yield from rows
 
 
-def _url(page: PageInfo) -> str:
+def _url(page: PageInfo | ScannedRequest) -> str:
     try:
         return str(codec.decode_request(page.payload)["url"])
     except (DecodingError, EncodingError, KeyError):

@@ -11,6 +11,7 @@ import json
 import tempfile
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from itertools import islice
 from secrets import token_hex
 from typing import Any, Protocol
 from zlib import compress
@@ -22,11 +23,10 @@ from gossamer.frontier import item_stream
 from gossamer.frontier.codec.redaction import concealed
 from gossamer.frontier.server import keys, library
 from gossamer.frontier.snapshot import line, origin
+from gossamer.frontier.snapshot.requests import LISTS, PAGE, queue_places
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Counts, GroupCounts, ScannedDeadLetter, ScannedRequest, ScanPage
 
-PAGE = 500
-LISTS = 64
 ROUNDS = 1000
 LANE_COUNTS = ("added", "duplicates", "done", "replaced", "retried", "failed", "expired", "overflow")
 GROUP_COUNTS = ("pages", "items", "lost", "refused_items", "refused_children")
@@ -261,20 +261,10 @@ class Export:
         return next((text for text in info.decode().splitlines() if text.startswith("run_id:")), "")
 
     def _queues(self, partition: int) -> None:
-        crawl, connection = self.frontier.crawl, self.frontier.connection
-        base = keys.base(crawl, partition)
         for kind, state in (("front", "returned"), ("queue", "queued")):
-            cursor, places = b"0", []
-            while True:
-                pattern = keys.queue_pattern(crawl, partition, kind)
-                cursor, found = connection.execute("SCAN", cursor, "MATCH", pattern, "COUNT", 1000, key=base)
-                places += [keys.queue_place(crawl, partition, key.decode()) for key in found]
-                last = cursor in (b"0", 0, "0")
-                while len(places) >= LISTS or (last and places):
-                    self._lists(partition, state, places[:LISTS])
-                    del places[:LISTS]
-                if last:
-                    break
+            places = queue_places(self.frontier, partition, kind)
+            while some := list(islice(places, LISTS)):
+                self._lists(partition, state, some)
 
     def _lists(self, partition: int, state: str, places: list[str]) -> None:
         verbs, left = self.frontier.verbs.snapshot, [(place, "0") for place in places]
