@@ -68,6 +68,28 @@ async def test_pages_of_a_layer_that_is_gone_go_over_to_the_one_that_matches_the
 
 
 @pytest.mark.timeout(120)
+async def test_a_page_that_the_new_layer_has_already_is_not_fetched_once_more(crawl: Crawl, site: Site) -> None:
+    """It was, whatever its record there says, when it was due in the layer that is gone."""
+    site.on("/list", links("/page/a"))
+    crawl.push(SITE)
+    with crawl.frontier() as frontier:
+        async with working(NativeWorker(crawl.settings, NativeJob(stage=None, repeat=True))):
+            await until(lambda: site.paths().count("/page/a") >= 2)
+            frontier.pause(lane="forum.page")
+            await until(lambda: records(crawl)["/page/a"].state is PageState.SCHEDULED)
+            before = site.paths().count("/page/a")
+            renamed = SITE.replace("to: page", "to: thread").replace("page: {match", "thread: {match")
+            crawl.push(renamed.replace("every: 1s", "every: 1h"))
+            await until(lambda: any(lane.lane == "forum.thread" for lane in frontier.counts("forum").lanes))
+            frontier.new_round("forum", 1)
+            await until(lambda: site.paths().count("/page/a") == before + 1)
+            frontier.resume(lane="forum.page")
+            await until(lambda: events(records(crawl)["/page/a"])[-1] is PageEvent.REPLACED)
+            await until(lambda: frontier.drained("forum").drained)
+    assert site.paths().count("/page/a") == before + 1
+
+
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("kept", ["", "page_records: true, "])
 async def test_what_waits_in_a_layer_that_is_gone_is_fetched_by_the_one_that_matches_it(
     crawl: Crawl, site: Site, kept: str

@@ -59,7 +59,8 @@ class UnservedLanes:
             )
 
     def _handed_over(self, lease: Lease, layer: ServedLayer, request: PageRequest) -> Settlement:
-        """The page belongs to another layer from now on. It passes by the memory of that one: both may have the same, in which it is seen."""
+        """The page belongs to another layer from now on. It passes by the memory of that one: both may have the same, in which it is seen.
+        Records are those of one layer: one that this layer has of the page says when it is visited."""
         fingerprint = layer.site.compiled.fingerprint(layer.name, request.url, request.method, request.body)
-        moved = request._replace(layer=layer.name, fingerprint=fingerprint, dont_filter=True)
+        moved = request._replace(layer=layer.name, fingerprint=fingerprint, dont_filter=not layer.recorded)
         return Settlement(lease, Ending.REPLACED, [payload.pack(moved, layer.lane, self._payload_max)])
