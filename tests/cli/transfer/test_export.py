@@ -430,6 +430,7 @@ def test_requests_of_sites_are_readable_and_come_back_the_same() -> None:
         fingerprint=7,
         trail=["http://shop.example/"],
         hops=["http://shop.example/old"],
+        marks=[9],
         round=3,
     )
     request = pack(link, "shop.page")
@@ -442,6 +443,7 @@ def test_requests_of_sites_are_readable_and_come_back_the_same() -> None:
                 "depth": 2,
                 "trail": ["http://shop.example/"],
                 "hops": ["http://shop.example/old"],
+                "marks": [9],
                 "round": 3,
             },
             "method": "POST",
