@@ -170,7 +170,7 @@ def fetch(
 
 @app.command("list")
 def list_(
-    lane: Annotated[str, argument("[LANE]", "Full name of a lane: site.layer.")] = "",
+    lane: Annotated[str, argument("LANE", "Full name of a lane: site.layer.")] = "",
     host: Annotated[str, option("--host", "NAME", "What waits for this host, or is in progress there.")] = "",
     state: Annotated[
         str,
@@ -200,8 +200,9 @@ def list_(
         if state in STATES and not kept:
             raise typer.BadParameter(f"{state} is a state of page records: name a lane that keeps them, without --host")
         if kept and state not in WAITING:
-            found = list(islice(_pages(frontier, lane, PageState(state) if state else None), limit + 1))
-            _list_records(found[:limit], counts.now, json)
+            pages = list(islice(_pages(frontier, lane, PageState(state) if state else None), limit + 1))
+            _list_records(pages[:limit], counts.now, json)
+            more = len(pages) > limit
         else:
             waiting = (
                 (one, row)
@@ -210,8 +211,8 @@ def list_(
             )
             rows = list(islice(waiting, limit + 1))
             _list_requests(rows[:limit], counts.now, json)
-            found = [row for _, row in rows]
-    if len(found) > limit and not json:
+            more = len(rows) > limit
+    if more and not json:
         output.write_notice(f"There are more than these {limit:,}; --limit lists more.")
 
 
