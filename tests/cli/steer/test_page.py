@@ -97,6 +97,7 @@ def test_why_a_page_is_fetched_or_not(command: Command, frontier: ValkeyFrontier
     assert "site forum, layer thread" in command("page", "why", beyond, "--site", "forum").out, "a link led there"
     Registry(frontier).push(SITE.replace("thread", "topic"), "forum", who="me")
     assert "it is queued in forum.thread" in command("page", "why", beyond).out, "the layer is gone from the file"
+    assert "thread is gone from the file of forum" in command("page", "fetch", beyond, code=2).err
     assert (
         "No layer of the sites of this crawl matches" in command("page", "fetch", "https://other.example/", code=2).err
     )
@@ -297,6 +298,19 @@ def test_what_is_queued_or_in_progress_is_listed(command: Command, frontier: Val
     assert "There are more than these 2" in said.err
     frontier.exchange(token.next(), settle=[Settlement(lease)])
     assert listed("--host", "a.example", "--state", "leased") == []
+
+
+def test_a_page_that_is_delayed_goes_ahead_once(command: Command, frontier: ValkeyFrontier) -> None:
+    """Each time it was asked for, it was queued once more."""
+    Registry(frontier).push(SITE, "forum", who="me")
+    [site] = load_text(SITE)
+    compiled = compile_site(site)
+    frontier.define("forum", compiled.lanes())
+    frontier.add([pack(compiled.link(URL, "thread"), "forum.thread")._replace(delay=60.0)])
+    assert "a retry or a delay holds it" in command("page", "why", URL).out
+    assert not command("page", "fetch", URL, "--json").json["already"]
+    assert command("page", "fetch", URL, "--json").json["already"]
+    assert "it is queued in forum.thread with priority" in command("page", "why", URL).out
 
 
 def test_misuse_is_named(command: Command, frontier: ValkeyFrontier) -> None:

@@ -147,6 +147,10 @@ def fetch(
         if len(places) > 1:
             raise typer.BadParameter(f"{', '.join(place.lane for place in places)} match; name one with --site")
         [place] = places
+        if place.gone:
+            raise SiteError(
+                f"The layer {place.layer} is gone from the file of {place.site}, and no other layer matches {page_url}: nothing can read it."
+            )
         request = place.request if place.stored else _kept_request(frontier, place)
         if request is None and place.parents and not without_parent:
             raise SiteError(

@@ -45,7 +45,7 @@ local function priorities_of(S, lane, host, look)
   return found
 end
 
-local function find_queued(S, lane, host, name, look)
+local function find_queued(S, lane, name, look, host)
   local ahead, left = 0, look
   for _, priority in ipairs(priorities_of(S, lane, host, look)) do
     local spot = place(lane.id, priority, host)
@@ -107,15 +107,11 @@ verb('locate', {'no-writes'}, function(S, h)
   local lane = Lane.by_name(S, h.lane)
   if not lane then return fail('NOLANE', h.lane) end
   local name, whole, found = Pages.name(h.fp), true, nil
-  for _, find in ipairs({find_leased, find_suspect, find_delayed}) do
+  -- Where there are several, the one that goes out first.
+  for _, find in ipairs({find_leased, find_queued, find_suspect, find_delayed}) do
     local all
-    found, all = find(S, lane, name, h.look)
+    found, all = find(S, lane, name, h.look, h.host)
     if found then break end
-    whole = whole and all
-  end
-  if not found then
-    local all
-    found, all = find_queued(S, lane, h.host, name, h.look)
     whole = whole and all
   end
   local letter, all = last_letter(S, lane, name, h.look, h.since)
