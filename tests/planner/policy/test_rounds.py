@@ -93,6 +93,20 @@ def test_after_downtime_one_round_makes_up_for_all_or_none_does() -> None:
     assert [moment for moment in none if HOUR < moment < 3.5 * HOUR] == [3 * HOUR + 600, 3 * HOUR + 1200]
 
 
+def test_what_waits_for_the_last_round_was_not_missed() -> None:
+    """Rounds of 25 minutes, due every 10: `catch_up` is about times at which nobody was there."""
+    policy = RoundPolicy(TEN, Overlap.QUEUE, CatchUp.NONE)
+    assert [moment for moment, _ in days(policy, 25 * MINUTE, 2 * HOUR, step=1)] == [0, 1500, 3000, 4500, 6000]
+    # Nobody was there when the second one was over.
+    found = [moment for moment, _ in days(policy, 25 * MINUTE, 2 * HOUR, step=1, asleep=(2900, 3100))]
+    assert found == [0, 1500, 3300, 4800, 6300]
+    # The last one is over in a blackout, and was due before it.
+    daily = RoundPolicy(Schedule(cron="0 21 * * *"), Overlap.QUEUE, CatchUp.NONE, (Blackout(time(22), time(6)),))
+    last = LastRound(0, at("2026-03-01T21:00"), at("2026-03-02T23:00"))
+    assert decide_round("s", daily, last, at("2026-03-03T06:00:30")).action is Action.BEGIN
+    assert decide_round("s", daily, last, at("2026-03-03T06:01:30"))[:2] == (Action.WAIT, at("2026-03-03T21:00"))
+
+
 def test_cron_keeps_to_the_clock_of_its_time_zone_also_when_that_changes() -> None:
     daily = RoundPolicy(Schedule(cron="30 2 * * *", tz="Europe/Berlin"))
     last = LastRound(0, at("2026-03-28T02:30", "Europe/Berlin"), at("2026-03-28T03:00", "Europe/Berlin"))

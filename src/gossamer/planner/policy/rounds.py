@@ -203,9 +203,11 @@ def _due(site: str, policy: RoundPolicy, last: LastRound | None, now: float) -> 
     # Points that come while a round runs may not count.
     over = now if last.ended is None else last.ended
     due = first_after(over if policy.overlap is Overlap.SKIP else since)
-    if policy.catch_up is CatchUp.NONE and now > due + GRACE:
-        # What came in hours in which no round begins was not missed: it begins when they are over.
-        due = first_after(_allowed(policy.blackout, now - GRACE))
+    if policy.catch_up is CatchUp.NONE:
+        # What waits for the last round, or came in hours in which no round begins, was not missed: it begins when they are over.
+        possible = max(due, over) if policy.overlap is Overlap.QUEUE else due
+        if (allowed := _allowed(policy.blackout, now - GRACE)) > possible:
+            due = first_after(allowed)
     return due
 
 
