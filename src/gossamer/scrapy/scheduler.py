@@ -1,7 +1,8 @@
-"""Scrapy's scheduler on the frontier: a synchronous face over the courier.
+"""Scrapy's scheduler on the frontier: a synchronous interface to the courier.
 
-The engine asks for requests and hands over new ones; both are only lists here. The courier speaks to the frontier beside it.
-A request that was handed out is a page until everything it produced is through (see `page.engine_hooks`); then it is settled as a whole.
+The engine takes requests and adds new ones without waiting: the courier exchanges them with the frontier in the background. A request
+that the engine has taken is a page in progress until everything it produced is through (see `page.engine_hooks`); then the page is
+settled as a whole.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TELL = 5.0
-"""Seconds between two looks at itself: what people see of this worker, its start lease, whether the group is drained."""
+"""Seconds between two checks of the worker itself: its public info, its start lease, whether the group is drained."""
 
 
 class FleetScheduler(BaseScheduler):
@@ -200,18 +201,18 @@ class FleetScheduler(BaseScheduler):
             known_links.attach(self.crawler, self.requests.is_known)
 
     def refuse(self, error: GossamerError) -> None:
-        """End a worker before it does anything: what it lacks was found while its spider was opened."""
+        """End a worker before it does anything, because of an error that was found while its spider was opened."""
         refuse(self.crawler, self.engine, error)
         self._denied = True
 
     def _check_server(self) -> None:
-        """FrontierUnavailable where it is known already that the server cannot be reached, SettingError where the spider's seeds are
-        on another one."""
+        """FrontierUnavailable if the server is already known to be unreachable, SettingError if the spider's seeds are on another
+        server."""
         if (check := getattr(self.spider, "check_server", None)) is not None and hasattr(self.spider, "redis_key"):
             check(self.join.settings)
 
     def _check_filter(self) -> None:
-        """SettingError where the project has a dupefilter that a fleet cannot ask."""
+        """SettingError if the project has a dupefilter that a fleet cannot use."""
         project_filter.check(self.crawler.settings)
         project_filter.check_memory(self.join.own_filter)
 
@@ -279,7 +280,7 @@ class FleetScheduler(BaseScheduler):
         return True
 
     def has_pending_requests(self) -> bool:
-        """Whether the group has anything to do, here or elsewhere; where that is not known yet, it has."""
+        """Whether the group has anything to do, here or elsewhere; True while that is not known."""
         # One that is refused ends by itself, without the signal that it is idle.
         return self._denied or (self.opened and self.idle.pending())
 
@@ -430,7 +431,7 @@ class FleetScheduler(BaseScheduler):
         return self.ending.reason()
 
     def idle_seconds(self) -> float:
-        """For how long the whole group has had nothing to do."""
+        """How many seconds the whole group has had nothing to do."""
         return self.idle.seconds
 
     def _look_after(self) -> None:

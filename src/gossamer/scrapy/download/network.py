@@ -106,8 +106,8 @@ def allowed(host: str, addresses: Sequence[str]) -> list[bool]:
 
 @implementer(IHostnameResolver)
 class GuardedResolver:
-    """Stands before the reactor's resolver. Of hosts that are being downloaded from, it lets through the addresses that all of
-    these downloads may connect to; of others, everything."""
+    """Wraps the reactor's resolver. For hosts of present downloads, it passes on the addresses that all of these downloads may connect to;
+    for other hosts, all addresses."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
@@ -144,8 +144,8 @@ class _Receiver:
 
 
 def install() -> bool:
-    """Have the reactor's resolver watched; False without a reactor. Scrapy may put its own in the place of ours when it starts,
-    so this is called for each download."""
+    """Wrap the reactor's resolver; False without a reactor. Scrapy may replace it by its own when it starts, so this is called for
+    each download."""
     if "twisted.internet.reactor" not in sys.modules:
         return False
     from twisted.internet import reactor

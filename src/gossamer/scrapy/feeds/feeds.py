@@ -112,15 +112,15 @@ class FleetFeedExporter(FeedExporter):
             await closed
 
     def _seconds(self, scheduler: Any) -> float:
-        """For how long the end waits for the feeds to come on."""
+        """How many seconds the end waits for the feeds to make progress."""
         if self._over():
             return float(scheduler.join.settings["GOSSAMER_CLOSE_SECONDS"])
         left: float = scheduler.stopping.patience()
         return left if scheduler.courier.in_outage else max(LAST, left)
 
     async def _through(self, thread: threading.Thread) -> bool:
-        """Wait until the feeds are written: with a server that answers for as long as it takes if the round is over, else for as long
-        as the worker has to end."""
+        """Wait until the feeds are written. If the round is over, wait for as long as the server answers; otherwise only for the time that
+        the worker has to end."""
         while True:
             before, left = self._passed, self._patience()
             await in_thread(partial(thread.join, left))
@@ -131,7 +131,7 @@ class FleetFeedExporter(FeedExporter):
                 return False
 
     def _tell(self, spider: Spider, uri: str, file: FeedFile) -> None:
-        """What Scrapy's exporter counts and signals of a feed that it has stored."""
+        """Count and signal a stored feed as Scrapy's exporter does."""
         assert self.crawler.stats is not None
         how = "failed" if self._incomplete else "success"
         self.crawler.stats.inc_value(f"feedexport/{how}_count/{FileFeedStorage.__name__}")
@@ -173,7 +173,7 @@ class FleetFeedExporter(FeedExporter):
             )  # fmt: skip
 
     def _connected(self, settings: Settings) -> ValkeyFrontier:
-        """The worker has joined, so a server that does not answer now is waited for, as by the worker itself."""
+        """Wait for a server that does not answer, as the worker itself does: it has joined already."""
         said = False
         while True:
             last = self._ended.is_set()
@@ -223,7 +223,7 @@ class FleetFeedExporter(FeedExporter):
             self._ended.wait(LOOK)
 
     def _leave(self, frontier: ValkeyFrontier, files: Mapping[str, FeedFile]) -> None:
-        """The server has no more to say (its group was dropped, it is away): what is in the files is readable at least."""
+        """Close the files so that what they contain can be read: the server is gone, or its group was dropped."""
         for uri, file in files.items():
             if file.writes:
                 with contextlib.suppress(FrontierError):
@@ -232,7 +232,7 @@ class FleetFeedExporter(FeedExporter):
     def _turned(
         self, frontier: ValkeyFrontier, spider: Spider, files: Mapping[str, FeedFile], info: RoundInfo
     ) -> dict[str, FeedFile]:
-        """The files of a round. Those of the round before that had other names get the rest of its items."""
+        """The files of a round. Files of the last round that have other names get the rest of its items first."""
         assert info.began is not None
         found = self._files(spider, frontier.crawl, info.group, info.began)
         for uri, old in files.items():
@@ -263,7 +263,7 @@ class FleetFeedExporter(FeedExporter):
         worker_config: Any,
         until: Mapping[int, str] | None,
     ) -> None:
-        """What one file has need not be kept for the others any more, so each waits in the stream before the first is written."""
+        """Write what waits. An item that one file has is not kept for the others, so all of them are prepared before the first is written."""
         for file in files.values():
             file.prepare(frontier, info, worker_config.settings["GOSSAMER_ITEMS"] == "stream")
         if all(file.ready(frontier, info) for file in files.values()):
@@ -389,7 +389,7 @@ class FleetFeedExporter(FeedExporter):
         return f"{kind.__qualname__} {json.dumps(chosen, default=_kind_name)}"
 
     def _item(self, spider: Spider, uri: str, data: bytes) -> Any:
-        """The item as the spider made it, None if the feed does not want it."""
+        """The item as the spider made it, None if the feed filters it out."""
         self._passed += 1
         value = codec.decode(data)
         name = value.pop(CLASS, "") if isinstance(value, dict) else ""

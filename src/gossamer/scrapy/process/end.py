@@ -26,16 +26,16 @@ logger = logging.getLogger(__name__)
 
 
 class WorkerEnd:
-    """Of one worker."""
+    """The end of one worker."""
 
     def __init__(self, scheduler: FleetScheduler) -> None:
         self._scheduler = scheduler
         self.begun = False
         """Scrapy has closed the scheduler."""
         self.drained = False
-        """It ends since the group has nothing left to do."""
+        """It ends because the group has nothing left to do."""
         self.idled = False
-        """It ends since the group had nothing to do for long enough."""
+        """It ends because the group had nothing to do for GOSSAMER_IDLE_SECONDS."""
         self._then: dict[int, PartitionState] = {}
         """The states in which the frontier answered drained."""
         self._paused = ""
@@ -71,7 +71,7 @@ class WorkerEnd:
         return "idle" if 0 < scheduler.join.idle_seconds <= scheduler.idle_seconds() else ""
 
     def goes_on(self) -> None:
-        """There is something to do again: another handler has kept the spider open (DontCloseSpider). One that closes is over."""
+        """There is something to do again, because another handler has kept the spider open (DontCloseSpider). A spider that closes already does so."""
         slot = self._scheduler.engine._slot
         if slot is not None and not slot.closing:
             self.drained = self.idled = False
@@ -90,7 +90,7 @@ class WorkerEnd:
     # How.
 
     async def close(self) -> None:
-        """Report everything that is left to report, and give the rest back."""
+        """Report everything that is finished, and give the rest back."""
         scheduler, courier, calls = self._scheduler, self._scheduler.courier, self._scheduler.calls
         scheduler.stopping.over = True
         for task_intake in scheduler.task_intakes:

@@ -1,4 +1,4 @@
-"""A worker's part in the rounds of its group: how it joins, whether a round is one of its arguments, how it joins again."""
+"""A worker's part in the rounds of its group: how it joins, whether a round has its arguments, how it joins again."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ NO_PLANNER = (
 
 
 class RoundMembership:
-    """Of one worker."""
+    """The part of one worker."""
 
     def __init__(self, scheduler: FleetScheduler) -> None:
         self._scheduler = scheduler
         self.takes_part = False
-        """Whether the round is one of this worker's arguments. Before, it sends nothing and has no feed."""
+        """Whether the round has this worker's arguments. Until then the worker sends no requests and writes no feed."""
         self.settled = -1
         """The number of the round whose arguments are settled."""
         self.plan: SpiderPlan | None = None
-        """What the crawl's spider file said of the spider when it was read last."""
+        """What the crawl's spider file says about the spider, as last read."""
         self._compared = -1
         """The round for which the spider's arguments were compared with those of its file."""
         self._ended = -1
         """The last round whose end this worker has noted while it stays."""
         self._ending = False
         self.compares = False
-        """A round may have begun: until it is known that this worker has its arguments, it hands out none of its pages."""
+        """A round may have begun: until it is known whether this worker has its arguments, it hands out no pages."""
         self._with_tasks = -1
-        """The last round whose tasks this worker does not wait for: they are there, or no planner is."""
+        """The last round whose tasks this worker does not wait for: they have arrived, or there is no planner."""
         self._awaiting = self._leaves = False
 
     async def join(self) -> Token | None:
@@ -214,7 +214,7 @@ class RoundMembership:
         scheduler.idle.look_in(0 if self._with_tasks == number else TASKS_POLL)
 
     def note_end(self) -> None:
-        """The group is drained, and this worker stays: the round of a planned spider is over, whether or not a planner is there."""
+        """Note that the round of a planned spider is over, with or without a planner: the group is drained, and this worker stays."""
         if self.plan is not None and self._ended != self.settled and not self._ending:
             self._ending = True
             deferred_from_coro(self._note_end(self.settled, self.plan.schedule))
@@ -234,7 +234,7 @@ class RoundMembership:
         scheduler.end(type(error).__name__)
 
     async def rejoin(self) -> None:
-        """The frontier may have an older state: one without this group, or in which its start has not run yet."""
+        """Join again after the frontier went back to an older state: one without this group, or before its start ran."""
         scheduler = self._scheduler
         while not scheduler.ending.begun:
             try:
