@@ -25,7 +25,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.project import get_project_settings
 
 from gossamer.frontier.connection import EmbeddedSession
-from gossamer.frontier.connection.pool import check_files, options
+from gossamer.frontier.connection.driver import check_files, options
 from gossamer.frontier.connection.router import Node
 from gossamer.frontier.connection.url import FrontierUrl, host_port, parse, same_place, server_of
 from gossamer.scrapy.settings import loaded

@@ -17,7 +17,8 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from gossamer.closeable import Closeable
 from gossamer.frontier.connection.commands import Commands
-from gossamer.frontier.connection.pool import AsyncPool, Pool, check_files, maker
+from gossamer.frontier.connection.driver import check_files, maker
+from gossamer.frontier.connection.pool import AsyncPool, Pool
 from gossamer.frontier.connection.router import Conversation, Node
 from gossamer.frontier.connection.url import FrontierUrl, parse
 from gossamer.settings import Settings

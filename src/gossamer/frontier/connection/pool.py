@@ -1,112 +1,29 @@
-"""Open connections to servers, and round trips over them. The only module that talks to redis-py.
+"""Open connections to servers, and round trips over them.
 
-redis-py gives the socket, TLS, authentication and the protocol; its clients and pools are not used, because they
-decide by themselves when to send a command again. Here a command is sent once, and the result says exactly what happened:
-a connection is opened and tested before anything is sent, so `NoReply.sent` False means "certainly not executed".
-
-RESP2 on purpose: every reply is bytes, int, list or None, the same from every server version.
+A command is sent once, and the result says exactly what happened: a connection is opened and tested before anything is sent, so
+`NoReply.sent` False means "certainly not executed".
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import select
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, TypeVar
 
-import redis.asyncio.connection as aio
-import redis.connection as blocking
-from redis.asyncio.retry import Retry as AsyncRetry
-from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError, RedisError, ResponseError
-from redis.retry import Retry
+from redis.exceptions import RedisError
 
-from gossamer.errors import EmbeddedServerError, FrontierError, UrlError
-from gossamer.frontier.connection.command_bytes import packed
+from gossamer.errors import EmbeddedServerError, FrontierError
+from gossamer.frontier.connection.driver import TROUBLE, entry_for, packed, readable
 from gossamer.frontier.connection.failure import NO_IDLE, ErrorReply, NoReply
 from gossamer.frontier.connection.router import Conversation, Entries, Node, RoundTrip
-from gossamer.frontier.connection.url import FrontierUrl
 
 T = TypeVar("T")
 IDLE_MAX = 16
-# A connection unused for this long is tested with PING before it is trusted with a command.
-HEALTH_SECONDS = 30
 CLOSED = NoReply("the connection was closed", sent=True)
-
-
-def options(address: FrontierUrl, connect_seconds: float, call_seconds: float, node: Node) -> dict[str, Any]:
-    """Arguments for a redis-py connection to a node. 0 seconds means no limit."""
-    common: dict[str, Any] = {
-        "protocol": 2,
-        "decode_responses": False,
-        "socket_connect_timeout": connect_seconds or None,
-        "socket_timeout": call_seconds or None,
-        "health_check_interval": HEALTH_SECONDS,
-        "driver_info": None,
-        "username": address.sentinel_username if node.sentinel else address.username,
-        "password": address.sentinel_password if node.sentinel else address.password,
-        "db": 0 if node.sentinel else address.db,
-    }
-    if not node.port:
-        return common | {"path": node.host}
-    common |= {"host": node.host, "port": node.port, "socket_keepalive": True}
-    if address.tls:
-        common |= {
-            "ssl_ca_certs": address.ca,
-            "ssl_certfile": address.cert,
-            "ssl_keyfile": address.key or address.cert,
-            "ssl_cert_reqs": "none" if address.verify == "none" else "required",
-            "ssl_check_hostname": address.verify == "required",
-        }
-    return common
-
-
-def check_files(address: FrontierUrl) -> None:
-    """Raise `UrlError` for a certificate file that cannot be read: the driver would only say "no such file"."""
-    for name in ("ca", "cert", "key"):
-        path = getattr(address, name)
-        if path and not os.access(path, os.R_OK):
-            raise UrlError(f"{address.safe}: option {name}: {Path(path)} cannot be read; give a readable PEM file.")
-
-
-# What a connection may raise when its other end has gone. The driver turns most of it into its own errors, but not all: an event
-# loop that has seen the end first says RuntimeError (uvloop: "the handler is closed").
-TROUBLE = (RedisError, OSError, EOFError, RuntimeError)
-
-
-def entry_for(error: Exception, sent: bool) -> ErrorReply | NoReply:
-    """What an exception of a connection means."""
-    code = getattr(error, "status_code", None)
-    text = str(error.args[0]) if isinstance(error, RedisError) and error.args else str(error) or type(error).__name__
-    if isinstance(error, AuthenticationError):
-        return ErrorReply("WRONGPASS", text)
-    if code is not None:
-        return ErrorReply(str(code), text)
-    if isinstance(error, ResponseError):
-        code, _, rest = text.partition(" ")
-        return ErrorReply(code, rest) if code.isupper() else ErrorReply("ERR", text)
-    return NoReply(text, sent)
-
-
-def readable(connection: Any) -> bool:
-    """Whether the socket of an idle asyncio connection has something to read: its end, as a rule.
-
-    The driver knows only what the event loop has handled, and a busy loop may not have come round to it.
-    """
-    if not hasattr(select, "poll"):
-        return False
-    socket = connection._writer.get_extra_info("socket") if connection._writer is not None else None
-    number = socket.fileno() if socket is not None else -1
-    if number < 0:
-        return True  # the event loop has seen its end and closed it
-    poll = select.poll()
-    poll.register(number, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def demoted(entries: Entries) -> bool:
@@ -379,25 +296,3 @@ class AsyncPool:
                 await _drop_async(connection)
             raise
         return connection
-
-
-def maker(
-    address: FrontierUrl,
-    connect_seconds: float,
-    call_seconds: float,
-    locate: Callable[[Node], Node],
-    *,
-    asynchronous: bool,
-) -> Callable[[Node], Any]:
-    """How to make a connection to a node of this address. `locate` may say where the node is by now."""
-    module: Any = aio if asynchronous else blocking
-    retry: Any = AsyncRetry if asynchronous else Retry
-
-    def make(node: Node) -> Any:
-        node = locate(node)
-        kind = module.SSLConnection if address.tls else module.Connection
-        if not node.port:
-            kind = module.UnixDomainSocketConnection
-        return kind(retry=retry(NoBackoff(), 0), **options(address, connect_seconds, call_seconds, node))
-
-    return make
