@@ -1,9 +1,9 @@
 """Values to bytes and back: versioned, exact, and unable to run anything.
 
-`encode` and `decode` carry any plain value, `encode_request` and `decode_request` the fields of a request in a
-compact form, `to_json` and `from_json` the same values as readable JSON. A value comes back equal and of the same
-types; what cannot be carried is refused with the path to it, and bytes that are no payload raise `DecodingError`
-and nothing else. The layout is described in docs/reference/codec.md.
+`encode` and `decode` carry any plain value, `encode_request` and `decode_request` the fields of a request in a compact form
+(`json_form` has the same values as readable JSON). A value comes back equal and of the same types; what cannot be carried is
+refused with the path to it, and bytes that are no payload raise `DecodingError` and nothing else. The layout is described in
+docs/reference/codec.md.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from gossamer.errors import DecodingError, EncodingError, PayloadTooLarge, UnknownClass
-from gossamer.frontier.codec.json_form import from_json, to_json
 from gossamer.frontier.codec.msgpack import (
     Build,
     Store,
@@ -24,12 +23,7 @@ from gossamer.frontier.codec.msgpack import (
     unpack_row_slowly,
     unpack_slowly,
 )
-from gossamer.frontier.codec.types import NotEncodable, StoredObject
-
-__all__ = [
-    "CLASS", "VERSION", "StoredObject", "decode", "decode_request", "encode", "encode_request", "from_json",
-    "to_json",
-]  # fmt: skip
+from gossamer.frontier.codec.types import NotEncodable
 
 VERSION = 1
 CLASS = "gossamer:class"
