@@ -23,7 +23,9 @@ class Way(NamedTuple):
     """How often it has begun again."""
     headers: Mapping[str, str] = NOTHING
     cookies: Mapping[str, str] = NOTHING
-    """Its own, with which it begins again: on its way it loses those that other hosts must not see."""
+    method: str = "GET"
+    body: bytes = b""
+    """Its own, with which it begins again: on its way it loses what other hosts must not see, and a form becomes a GET."""
 
 
 NOT_ON_ITS_WAY = Way()

@@ -10,6 +10,7 @@ from tests.support.native_crawl import Crawl, until, working
 from tests.support.site import Reply, Site, Visit, data, links
 
 from gossamer.engine.job import NativeJob
+from gossamer.engine.page import payload
 from gossamer.engine.worker import NativeWorker
 
 PAGED = BY_HEADER.replace("{turn}", "{turn+1}")
@@ -109,6 +110,15 @@ async def test_a_form_that_redirected_and_failed_is_sent_again_in_the_next_round
     assert [visit.target for visit in site.visits].count("/search") == 2
 
 
+@pytest.fixture(params=[False, True], ids=["", "queued by an earlier version"])
+def _earlier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is queued has no marks, as in earlier versions."""
+    if request.param:
+        pack = payload.pack
+        monkeypatch.setattr(payload, "pack", lambda page, *more: pack(page._replace(marks=()), *more))
+
+
+@pytest.mark.usefixtures("_earlier")
 @pytest.mark.parametrize("records", ["", "page_records: true, "])
 async def test_a_page_that_redirected_and_failed_is_fetched_again_in_the_next_round(
     crawl: Crawl, site: Site, records: str
@@ -135,6 +145,7 @@ async def test_a_page_that_redirected_and_failed_is_fetched_again_in_the_next_ro
     assert site.paths().count("/page/1") == 2
 
 
+@pytest.mark.usefixtures("_earlier")
 async def test_pages_whose_session_ends_when_they_are_asked_for_after_redirects_are_read(
     crawl: Crawl, site: Site
 ) -> None:
@@ -157,6 +168,62 @@ async def test_pages_whose_session_ends_when_they_are_asked_for_after_redirects_
     await crawl.run()
     assert crawl.dead("pages") == []
     assert sorted(item["title"] for item in crawl.items("pages")) == [f"/page/{one}" for one in range(3)]
+
+
+async def test_forms_whose_session_ends_are_sent_again_after_the_login(crawl: Crawl, site: Site) -> None:
+    """They lead to the login page by way of one URL, which leads those who are logged in to their home."""
+    words, logged_in = ["a", "b", "c"], set[str]()
+
+    def answers(visit: Visit) -> Reply | None:
+        if visit.path == "/login":
+            logged_in.add(f"session={len(logged_in)}")
+            return Reply(body="in", headers={"Set-Cookie": f"session={len(logged_in) - 1}"})
+        ok = visit.headers.get("Cookie", "") == f"session={len(logged_in) - 1}" and len(logged_in) > 1
+        if visit.path == "/gate":
+            return to("/home" if ok else "/login")
+        if visit.path == "/search":
+            return Reply(body=f"<title>{visit.body.decode()}</title>") if ok else to("/gate")
+        return None
+
+    site.answer(answers)
+    site.on("/list", Reply(body="".join(f"<i>{word}</i>" for word in words)))
+    crawl.push(f"""
+    site: pages
+    seeds: [SITE/list]
+    politeness: {{robots: ignore, concurrency: 1}}
+    {LOGIN}
+    layers:
+      list:
+        match: ^/list
+        records: i
+        fields: {{word: {{xpath: .}}}}
+        follow: [{{url: /search, form: {{q: '{{word}}'}}, to: found}}]
+      found: {{match: ^/search, fields: {{title: title}}}}
+    """)
+    await crawl.run()
+    assert crawl.dead("pages") == []
+    titles = sorted(item["title"] for item in crawl.items("pages") if "title" in item)
+    assert titles == [f"q={word}" for word in words]
+
+
+async def test_two_urls_of_a_page_that_leads_to_itself_in_a_session_are_one_page(crawl: Crawl, site: Site) -> None:
+    """By way of another page, which sets a cookie for those who have none."""
+    site.on("/list", links("/old/1", "/old/2"))
+    site.on("/login", Reply(body="in", headers={"Set-Cookie": "session=1"}))
+    site.on("/old/1", to("/page/1")).on("/old/2", to("/page/1"))
+    site.on("/page/1", Reply(302, headers={"Location": "/begin"}, times=1))
+    site.on("/begin", Reply(302, headers={"Location": "/page/1", "Set-Cookie": "begun=1"}))
+    crawl.push(f"""
+    site: pages
+    seeds: [SITE/list]
+    politeness: {{robots: ignore, concurrency: 1}}
+    {LOGIN}
+    layers:
+      list: {{match: ^/list, follow: [{{css: a, to: page}}]}}
+      page: {{match: '^/(old|page)/', fields: {{title: title}}}}
+    """)
+    await crawl.run()
+    assert [item["title"] for item in crawl.items("pages")] == ["/page/1"]
 
 
 @pytest.mark.timeout(120)

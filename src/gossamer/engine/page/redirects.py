@@ -15,7 +15,7 @@ and send the visitor back. The first page turn of a rule that counts from 1 does
 rule starts from, and has to be read for the second one to be found.
 
 **On its way.** On a site with a login, all pages may lead to the login page by way of one URL. So a page that redirects is on its way
-(`Way`) until a response shows what it leads to, if it can be asked for again: by GET, without a body.
+(`Way`) until a response shows what it leads to.
 
 - A redirect: it goes on, on its way.
 - The session is over, by this response or since another page has shown that: after the login it begins again, as it was where it set
@@ -50,7 +50,7 @@ def followed(layer: ServedLayer, request: PageRequest, hop: PageRequest, session
         fingerprint=site.redirected(layer.name, request.first, url, hop.method, hop.body) ^ _apart(layer, request),
         hops=[*request.hops, request.url],
         marks=[*request.marks, request.fingerprint],
-        way=_way(request, session) if session and _may_begin_again(request) else NOT_ON_ITS_WAY,
+        way=_way(request, session) if session else NOT_ON_ITS_WAY,
     )
     return there._replace(
         dont_filter=request.always or there.way.session > 0 or leads_to_itself(layer, there),
@@ -77,7 +77,9 @@ def as_linked(layer: ServedLayer, request: PageRequest) -> int:
 
 def arrived(layer: ServedLayer, request: PageRequest) -> PageRequest | None:
     """The request for a page that was on its way and is there, to be filtered; None if it is to be read as it is."""
-    if request.always or leads_to_itself(layer, request):
+    # Where it was since it set out, it was not filtered.
+    filtered = request._replace(marks=request.marks[: request.way.start + 1])
+    if request.always or leads_to_itself(layer, filtered):
         return None
     return request._replace(dont_filter=False, way=NOT_ON_ITS_WAY)
 
@@ -88,8 +90,10 @@ def begun_again(request: PageRequest, *, counts: bool) -> PageRequest:
     return request._replace(
         url=request.hops[way.start],
         fingerprint=request.marks[way.start],
+        method=way.method,
         headers=way.headers,
         cookies=way.cookies,
+        body=way.body,
         hops=request.hops[: way.start],
         marks=request.marks[: way.start],
         dont_filter=True,
@@ -97,14 +101,20 @@ def begun_again(request: PageRequest, *, counts: bool) -> PageRequest:
     )
 
 
+def marked(layer: ServedLayer, request: PageRequest) -> PageRequest:
+    """The request with its marks, which earlier versions did not queue with it."""
+    if len(request.marks) == len(request.hops):
+        return request
+    site, apart = layer.site.compiled, _apart(layer, request)
+    return request._replace(marks=[site.redirected(layer.name, request.first, hop) ^ apart for hop in request.hops])
+
+
 def _way(request: PageRequest, session: int) -> Way:
     if request.way.session:
         return request.way._replace(session=session)
-    return Way(session, len(request.hops), request.way.begun, request.headers, request.cookies)
-
-
-def _may_begin_again(request: PageRequest) -> bool:
-    return request.method == "GET" and not request.body
+    return Way(
+        session, len(request.hops), request.way.begun, request.headers, request.cookies, request.method, request.body
+    )
 
 
 def _apart(layer: ServedLayer, request: PageRequest) -> int:

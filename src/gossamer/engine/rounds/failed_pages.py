@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gossamer.engine.page.payload import unpack
+from gossamer.engine.page.redirects import marked
 from gossamer.engine.rounds.calls import RoundCalls
 from gossamer.engine.sites import ServedSite
 from gossamer.errors import DecodingError
@@ -41,7 +42,7 @@ class FailedPages:
 
         # Many pages may have redirected to the one URL that failed.
         marks = await self._marks(
-            [letter for failures in pages.values() for letter in failures if len(failures) > 1 or is_late(letter)]
+            site, [letter for failures in pages.values() for letter in failures if len(failures) > 1 or is_late(letter)]
         )
         lately: dict[str, set[int]] = {}
         outdated: list[DeadLetter] = []
@@ -76,7 +77,7 @@ class FailedPages:
             after += AT_ONCE
         return letters
 
-    async def _marks(self, letters: Sequence[DeadLetter]) -> dict[tuple[int, int], Sequence[int]]:
+    async def _marks(self, site: ServedSite, letters: Sequence[DeadLetter]) -> dict[tuple[int, int], Sequence[int]]:
         """By partition and number: the fingerprints of the URLs that redirected to a page that failed, the first one first."""
         marks: dict[tuple[int, int], Sequence[int]] = {}
         parts = [(partition, some) for partition, all in _by_partition(letters).items() for some in _parts(all)]
@@ -85,9 +86,10 @@ class FailedPages:
                 numbers = numbers[numbers.index(found[-1].id) + 1 :]
                 for letter in found:
                     try:
-                        marks[partition, letter.id] = unpack(letter).marks
+                        request = unpack(letter)
                     except DecodingError:
                         continue
+                    marks[partition, letter.id] = marked(site.layers[request.layer], request).marks
         return marks
 
 
