@@ -17,7 +17,7 @@ from gossamer import settings
 from gossamer.closeable import Closeable
 from gossamer.errors import MemoryLimitReached, PolicyError
 from gossamer.frontier.call import function_call, own, read
-from gossamer.frontier.client import FunctionClient
+from gossamer.frontier.client import REPEAT_SECONDS, FunctionClient
 from gossamer.frontier.connection.router import RoutedCommand
 from gossamer.frontier.server import keys
 from gossamer.model import Token
@@ -109,6 +109,7 @@ class Producer(Closeable):
         self.doubtful = 0
         """Tasks of a call that broke off: the server may have them or not. `resolve` asks."""
         self._unanswered: RoutedCommand | None = None
+        self._asked = 0.0
 
     @classmethod
     def connect(
@@ -170,13 +171,15 @@ class Producer(Closeable):
         }  # fmt: skip
         named = () if kept is None else [self.key_of(task) for task in tasks]
         call = function_call("push_tasks", keys.task_keys(self.key), header, *tasks, *named)
+        self._asked = time.monotonic()
         self.doubtful, self._unanswered = len(tasks), call
         return self._send(call, self._function_client)
 
     def resolve(self) -> None:
         """Make the call again that broke off, so that `pushed` has what became of its tasks. It takes effect once: tasks that were
-        pushed are not pushed again. A server that does not answer within seconds leaves them doubtful."""
-        if self._unanswered is not None:
+        pushed are not pushed again. A server that does not answer within seconds leaves them doubtful, and so does a call that
+        was first made minutes ago: the server knows it no more."""
+        if self._unanswered is not None and time.monotonic() - self._asked < REPEAT_SECONDS + 2 * RESOLVE_SECONDS:
             self._send(self._unanswered, FunctionClient(self._function_client.connection, RESOLVE_SECONDS))
 
     def _send(self, call: RoutedCommand, function_client: FunctionClient) -> Offer:

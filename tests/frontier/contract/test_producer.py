@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from gossamer.errors import PolicyError
 from gossamer.frontier.client import FunctionCalls, FunctionClient
 from gossamer.frontier.producer import Producer
+from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import GroupPolicy, LanePolicy, Token
 from gossamer.settings import load
@@ -78,6 +80,29 @@ class TestRoom:
         producer.resolve()
         assert (producer.pushed.new, producer.doubtful) == (3, 0)
         assert take(frontier, key) == tasks(1, 2, 3)
+
+    def test_a_call_that_the_server_has_forgotten_is_not_made_again(
+        self, frontier: ValkeyFrontier, key: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ask = FunctionClient.ask
+
+        def interrupted(function_client: FunctionClient, calls: Any) -> list[Any]:
+            ask(function_client, calls)
+            raise KeyboardInterrupt
+
+        producer = Producer(frontier, key)
+        with monkeypatch.context() as context:
+            context.setattr(FunctionClient, "ask", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                producer.push(tasks(1, 2))
+        # As five minutes later.
+        for answer in frontier.connection.execute("KEYS", f"{keys.task_keys(key)[3]}*", key=key):
+            frontier.connection.execute("DEL", answer, key=key)
+        now = time.monotonic() + 300
+        monkeypatch.setattr(time, "monotonic", lambda: now)
+        producer.resolve()
+        monkeypatch.undo()
+        assert (producer.pushed.new, producer.doubtful, producer.waiting()) == (0, 2, 2)
 
     def test_a_call_that_filled_the_server_is_not_made_twice(self, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """Its answer was lost, and when it was made again there was no memory left: its tasks counted as not pushed, and were pushed twice."""
