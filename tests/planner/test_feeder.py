@@ -9,7 +9,18 @@ import pytest
 from tests.support.planned_crawl import PlannedCrawl
 
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, RecordPolicy, Request, Selection, Settlement, Token
+from gossamer.model import (
+    DueLane,
+    GroupPolicy,
+    HostPolicy,
+    LanePolicy,
+    RecordPolicy,
+    Request,
+    Selection,
+    Settlement,
+    Token,
+)
+from gossamer.planner.feeder import MILLION, rates
 from gossamer.planner.loop import Planner
 from gossamer.testing.servers import Server
 
@@ -190,6 +201,18 @@ def test_a_site_that_took_all_the_room_and_then_stops_keeps_no_other_from_going_
     frontier.pause(group="first", reason="later")
     planner.cycle()
     assert sum(site.queued for site in others) > 60, "what a paused site has queued takes no room"
+
+
+def test_a_paused_layer_leaves_its_part_to_the_others_of_its_site() -> None:
+    """It went to other sites: a site with one of two layers paused had half of its weight."""
+    lanes = [
+        DueLane("a.list", 1, 6, "", 9, 0),
+        DueLane("a.post", 2, 6, "sale", 9, 0),
+        DueLane("b.page", 1, 3, "", 9, 0),
+    ]
+    assert rates(lanes) == {"a.list": 6 * MILLION, "a.post": 0, "b.page": 3 * MILLION}
+    assert rates([lane._replace(paused="") for lane in lanes])["a.post"] == 4 * MILLION
+    assert rates([lane._replace(paused="sale") for lane in lanes]) == dict.fromkeys(("a.list", "a.post", "b.page"), 0)
 
 
 def test_a_leader_that_takes_over_queues_no_more_than_there_is_room(crawl: PlannedCrawl) -> None:

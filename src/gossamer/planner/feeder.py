@@ -31,11 +31,12 @@ STARVED = 30
 
 
 def rates(lanes: Sequence[DueLane]) -> dict[str, Fraction]:
-    """The rate of each lane: the weight of its site, divided among the lanes of that site by theirs. Nothing is fed to a lane that is paused: it
+    """The rate of each lane: the weight of its site, divided among the lanes of that site that are not paused by theirs. Nothing is fed to a lane that is paused: it
     would keep room from the others."""
     totals: dict[str, float] = {}
     for lane in lanes:
-        totals[lane.group] = totals.get(lane.group, 0.0) + lane.weight
+        if not lane.paused:
+            totals[lane.group] = totals.get(lane.group, 0.0) + lane.weight
     # In whole millionths: sums of many fractions of their own would have endless denominators.
     return {
         lane.lane: Fraction(
