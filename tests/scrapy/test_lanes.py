@@ -78,6 +78,19 @@ def test_workers_serve_the_lanes_they_were_given(
             assert left(frontier, Staged.name).ids() == Counter(LISTS | POSTS)
 
 
+def test_a_worker_tells_which_lanes_it_serves(site: Site, valkey_server: Server, crawl_name: str) -> None:
+    """So that people are told of those that no worker serves."""
+    site.hold("/list/1")
+    with Workers(valkey_server.url, crawl_name) as workers:
+        worker = workers.start(Staged, site=site.url, settings={"GOSSAMER_LANES": "main,list", "GOSSAMER_STAGE": ""})
+        site.reached("/list/1")
+        with workers.frontier() as frontier:
+            [told] = frontier.workers()
+        site.release("/list/1")
+        worker.kill()
+    assert (told.groups, told.lanes, told.stage) == (("staged",), ("staged.main", "staged.list"), None)
+
+
 def test_a_lane_that_the_spider_does_not_have_is_refused(valkey_server: Server, crawl_name: str) -> None:
     with Workers(valkey_server.url, crawl_name) as workers:
         worker = workers.start(Staged, lanes="post,nowhere")
