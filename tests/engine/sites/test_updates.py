@@ -14,7 +14,7 @@ from tests.support.native_crawl import Crawl, until, working
 from tests.support.site import Reply, Site
 
 from gossamer.engine.job import NativeJob
-from gossamer.engine.page import processor
+from gossamer.engine.page import unserved_lanes
 from gossamer.engine.page.payload import pack
 from gossamer.engine.sites import ServedSite
 from gossamer.engine.worker import NativeWorker
@@ -176,7 +176,7 @@ async def test_pages_of_a_layer_that_only_newer_code_has_wait_for_a_worker_that_
     crawl: Crawl, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Read by the pattern that fits them here, they would be records of another layer; as dead letters they would be lost."""
-    monkeypatch.setattr(processor, "NEWER_PAUSE", 0.5)
+    monkeypatch.setattr(unserved_lanes, "NEWER_PAUSE", 0.5)
     newer = SITE + "      more: {match: '^/page/2', HOW}\n"
     crawl.push(SITE)
     async with working(NativeWorker(crawl.settings, NativeJob(stage=None, forever=True))):

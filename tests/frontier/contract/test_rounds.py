@@ -512,3 +512,38 @@ def test_a_call_that_goes_on_when_the_server_went_back_begins_no_round_after_tho
         assert [read(reply)[0] for reply in heard] == [0, 0], f"it went back before call {moment + 1}"
         assert [info.round for info in frontier.rounds("g")] == [0]
     assert moment >= 3
+
+
+def test_a_round_has_not_ended_that_was_found_drained_before_the_server_went_back(
+    valkey_server: Server, opened: Opened
+) -> None:
+    """At whichever moment of the question: what it brought back is fetched first."""
+    crawl = opened(valkey_server.url, GOSSAMER_PARTITIONS=2)
+    crawl.define(policy=OWED)
+    worker = crawl.worker()
+    crawl.frontier.start("g", worker.token)
+    [host] = [host for host in crawl.spread(2) if keys.partition_of(host, 2) != keys.home_of("g", 2)]
+    crawl.frontier.add([crawl.request("page", host)])
+    crawl.frontier.started("g", worker.token)
+    earlier = [picture(crawl, p) for p in range(2)]
+    for lease in worker.lease(1):
+        worker.exchange(settle=[Settlement(lease)])
+    later = [picture(crawl, p) for p in range(2)]
+
+    def states(states: list[dict[str, bytes]]) -> None:
+        for p in range(2):
+            go_back(crawl, states[p], p)
+            another_process(crawl, p)
+
+    for moment in count():
+        states(later)
+        client = opened(valkey_server.url, GOSSAMER_PARTITIONS=2).frontier
+        assert isinstance(client, ValkeyFrontier)
+        interrupting = Interrupting(client, moment, lambda: states(earlier))
+        client.end_round("g", Token.fresh())
+        if interrupting.made <= moment:
+            break
+        assert newest(crawl).state == "running", f"it went back before call {moment + 1}"
+    assert moment >= 3
+    states(later)
+    assert crawl.frontier.end_round("g", worker.token)[0] is EndState.GRANTED

@@ -123,10 +123,16 @@ class RoundVerbs:
     def end_round(self, group: str, token: Token) -> Verb[tuple[EndState, int]]:
         """The round's number is read first: if the group is drained after that, it is in this round, or in a later one, which is
         not granted."""
-        number, counts = yield from self.counts(group)
-        drained = (yield from self.reading.drained(group)).drained
-        state, number = yield from self._end(group, token, "take", round=number, drained=drained, counts=counts)
-        return EndState(state), number
+        while True:
+            replies = yield self._counting(group)
+            number, counts = self._counted(group, replies)
+            epoch = read(replies[self.home(group)])[-1]
+            drained = (yield from self.reading.drained(group)).drained
+            answer = yield from self._asked(
+                group, token, "take", epoch=epoch, round=number, drained=drained, counts=counts
+            )
+            if answer is not None:
+                return EndState(answer[0]), answer[1]
 
     def renew_end(self, group: str, token: Token) -> Verb[bool]:
         return (yield from self._end(group, token, "renew"))[0] == "granted"
@@ -141,10 +147,16 @@ class RoundVerbs:
         return state == "done"
 
     def _end(self, group: str, token: Token, action: str, **more: Any) -> Verb[tuple[str, int]]:
+        answer = yield from self._asked(group, token, action, **more)
+        assert answer is not None
+        return answer
+
+    def _asked(self, group: str, token: Token, action: str, **more: Any) -> Verb[tuple[str, int] | None]:
+        """The answer; None: the partition went back to an older state meanwhile."""
         header = {"i": token.incarnation, "lease": self.lease_ms, "group": group, "action": action, **more}
         [reply] = yield [function_call("end_round", self.bases[self.home(group)], header)]
-        state, number, _ = read(reply)
-        return state, number
+        answer = read(reply)
+        return None if answer is None else (answer[0], answer[1])
 
     def round_note(self, group: str, number: int, fields: Mapping[str, Any]) -> Verb[bool]:
         header = {"group": group, "round": number, "fields": _fields(fields)}

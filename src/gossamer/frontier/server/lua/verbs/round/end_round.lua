@@ -3,8 +3,9 @@
 --
 -- KEYS    1: the partition's base key (the group's home partition)
 -- ARGV    1: msgpack {incarnation, lease_ms, group, action (take|done|renew|release), round (the one that was found drained, for
---            take), drained, counts {pages, items, failed, dead of the round}, fields (to be noted, for done)}
--- Returns msgpack {state (granted|busy|done|lost|open), round, deadline ms}
+--            take), epoch (in which it was), drained, counts {pages, items, failed, dead of the round}, fields (to be noted, for done)}
+-- Returns msgpack {state (granted|busy|done|lost|open), round, deadline ms}; nil if the partition is in another epoch, and nothing
+--            happens
 -- Cost    O(log rounds); `take` by the holder answers granted again
 
 local function noted(S, h, round, more)
@@ -25,6 +26,11 @@ end
 
 verb('end_round', {'allow-oom'}, function(S, h)
   if not Lane.group(S, h.group) then return fail('NOGROUP', h.group) end
+  if h.action == 'take' and h.epoch ~= S.m.epoch then
+    -- It may have gone back to a state in which the group is not drained. From now on this epoch is known.
+    finish(S)
+    return pack(nil)
+  end
   local round = Round.present(S, h.group)
   local raw = call('HGET', S.b .. K.ends, h.group)
   local v = raw and unpack_msg(raw)
