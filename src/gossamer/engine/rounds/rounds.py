@@ -16,10 +16,11 @@ from gossamer.engine import hooks
 from gossamer.engine.http.deadline import cancel_tasks, wait_for_event
 from gossamer.engine.records import RecordSink
 from gossamer.engine.rounds.calls import RoundCalls
+from gossamer.engine.rounds.failed_pages import FailedPages
 from gossamer.engine.rounds.next_round import NextRounds
 from gossamer.engine.rounds.start import RoundStart
 from gossamer.engine.sites import ServedSite, SiteSet
-from gossamer.errors import FrontierUnavailable, GroupDropping, MemoryLimitReached, UnknownGroup
+from gossamer.errors import FrontierUnavailable, GossamerError, GroupDropping, MemoryLimitReached, UnknownGroup
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Counts, EndState, GroupCounts, LaneCounts, StartState
 from gossamer.model.reply import LOGIN_FAILED, PAGES_FULL
@@ -70,6 +71,7 @@ class SiteRounds:
         self._over: dict[str, int] = {}
         self._resting: set[str] = set()
         """Sites with waiting pages, none of which can be fetched in this round."""
+        self._failed_pages = FailedPages(calls)
         self.next_rounds = NextRounds(calls.ask, schedule)
         self._forced = True
         self._not_before = 0.0
@@ -285,6 +287,8 @@ class SiteRounds:
             info = next(iter(await self._calls.patiently(Frontier.rounds, site.name, 1)), None)
             if info is not None and info.began is not None and info.ended is not None:
                 note["late"] = is_late(self._schedule(site.name), info.began, info.ended)
+            if info is not None and info.round == number:
+                await self._drop_outdated(site, info.began or 0.0)
             if site.after_round is not None:
                 try:
                     await hooks.call(site.after_round, site.name, number)
@@ -294,6 +298,13 @@ class SiteRounds:
             if await self._calls.patiently(Frontier.ended, site.name, self._calls.token, note):
                 self._is_over(site, number)
                 logger.info("Round %d of %s is over.", number, site.name)
+
+    async def _drop_outdated(self, site: ServedSite, began: float) -> None:
+        try:
+            await self._failed_pages.round_over(site, began)
+        except GossamerError as error:
+            # The round is over all the same; the next one drops them.
+            logger.warning("Dead letters of %s that are outdated stay: %s", site.name, error)
 
     async def _next(self, site: ServedSite, row: GroupCounts, *, rests: bool = False) -> None:
         if await self.next_rounds.begun(site, row, over=site.name in self._over, rests=rests):
