@@ -321,6 +321,8 @@ REMOVED = "removed"
 """Why nothing is leased from the group of a site whose file is gone."""
 LOGIN_FAILED = "login failed: "
 """How the reason of a pause begins where a site refused the login."""
+AFTER_ROUND_FAILED = "after_round failed: "
+"""How the note of a round begins whose hook after_round raised."""
 
 
 class Counts(NamedTuple):

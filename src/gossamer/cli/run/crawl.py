@@ -64,8 +64,8 @@ def crawl(
     The workers are processes of this machine. What an earlier crawl left is finished; if it left nothing, a new round
     begins (GOSSAMER_ROUND). Shows pages per second, the queue and problems while it crawls. A worker that dies is
     replaced. Ctrl-C stops all of them cleanly and keeps what is left for --resume. Exit code 0 means that nothing is
-    left; what failed for good is among the dead letters. Exit code 1: something is left, or no seed of the sites could
-    be read. Exit code 4: nothing is left, but a feed lacks items.
+    left; what failed for good is among the dead letters. Exit code 1: something is left, no seed of the sites could be
+    read, or their hook after_round failed. Exit code 4: nothing is left, but a feed lacks items.
     """
     arguments, chosen = spider.pairs(argument, "-a"), spider.settings(given, where)
     files = spider.feeds(overwrite, added)

@@ -10,9 +10,10 @@ from gossamer.cli.run.fields import FieldCounts
 from gossamer.cli.run.logs import ONE_FILE, logs
 from gossamer.cli.run.seeds import SeedCounts
 from gossamer.cli.run.watch import WatchedFleet, watch
+from gossamer.errors import UnknownGroup
 from gossamer.fleet import Fleet
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model.reply import LOGIN_FAILED, PAGES_FULL
+from gossamer.model.reply import AFTER_ROUND_FAILED, LOGIN_FAILED, PAGES_FULL
 from gossamer.settings import Settings
 from gossamer.status.progress import Progress, read_progress_of, with_earlier
 
@@ -26,7 +27,7 @@ def run_fleet(
 ) -> CrawlReport:
     """Start a worker for each command and show how far their groups are, until the last has ended. `then` is the progress of
     each group before; `log` as in `logs`."""
-    names = list(then)
+    names, began = list(then), frontier.counts().now
     number, title = len(commands), title_of(names)
     files = logs(log, settings, title, number)
     where = f"; logs in {files[0].parent}" if files[0] is not None and not log else ""
@@ -36,13 +37,16 @@ def run_fleet(
     with ValkeyFrontier.find(settings) as patient:
         with Fleet(commands, files, output.write_notice) as fleet:
             seconds = watch(fleet, WatchedFleet(frontier, title, before, names), draw=log != ONE_FILE)
-        return CrawlReport(fleet, frontier if fleet.stopping else patient, then, seconds)
+        return CrawlReport(fleet, frontier if fleet.stopping else patient, then, seconds, began)
 
 
 class CrawlReport:
-    """What a fleet did, by group: `now` is their progress, `did` what has happened since the fleet began."""
+    """What a fleet did, by group: `now` is their progress, `did` what has happened since the fleet began; that was at `began`, in the
+    server's time."""
 
-    def __init__(self, fleet: Fleet, frontier: ValkeyFrontier, then: dict[str, Progress], seconds: float) -> None:
+    def __init__(
+        self, fleet: Fleet, frontier: ValkeyFrontier, then: dict[str, Progress], seconds: float, began: float
+    ) -> None:
         self.fleet, self.names, self.seconds = fleet, list(then), seconds
         there = {row.group for row in frontier.counts().groups}
         self.drained = {name: name in there and frontier.drained(name).drained for name in then}
@@ -51,6 +55,8 @@ class CrawlReport:
         self.did = {name: now.since(then[name]) for name, now in self.now.items()}
         self.pages = sum(did.pages for did in self.did.values())
         self.rate = self.pages / max(seconds, 0.001)
+        self.hooks = {name: failed for name in then if (failed := _failed_hooks(frontier, name, began))}
+        """By group and round: how the hook after_round failed."""
         self.seeds: SeedCounts | None = None
         """Of sites: which seeds were read."""
         self.fields: FieldCounts | None = None
@@ -69,6 +75,7 @@ class CrawlReport:
             "dead": did.dead_now,
             "dead_before": did.dead_before,
             "left": did.open,
+            "after_round_failed": {f"{number}": why for number, why in self.hooks.get(name, {}).items()},
             **(self.seeds.figures(name) if self.seeds is not None else {}),
             **(self.fields.figures(name) if self.fields is not None else {}),
         }
@@ -82,6 +89,9 @@ class CrawlReport:
     def code(self, again: str, *, repeat: bool = False) -> int:
         """The exit code, with lines that say what it means unless all is well. `again` is the command that goes on."""
         fleet = self.fleet
+        for name, rounds in self.hooks.items():
+            for number, why in rounds.items():
+                output.write_notice(f"{name}: round {number}: {why}; the log of the workers has the traceback")
         if fleet.stopping:
             output.write_notice(f"stopped; go on with: {again}")
             return exit_codes.OK if repeat else exit_codes.INTERRUPTED
@@ -114,6 +124,19 @@ class CrawlReport:
         if left:
             output.write_notice(f"{title_of(left)} not drained; go on with: {again}")
             return exit_codes.FAILED
-        if none_read:
+        if none_read or self.hooks:
             return exit_codes.FAILED
         return exit_codes.LACKING if any(one.code == exit_codes.LACKING for one in fleet.failed) else exit_codes.OK
+
+
+def _failed_hooks(frontier: ValkeyFrontier, group: str, since: float) -> dict[int, str]:
+    """By round that was closed since then, the oldest first."""
+    try:
+        rounds = frontier.rounds(group)
+    except UnknownGroup:
+        return {}
+    return {
+        info.round: info.note
+        for info in reversed(rounds)
+        if info.note.startswith(AFTER_ROUND_FAILED) and info.closed is not None and info.closed >= since
+    }

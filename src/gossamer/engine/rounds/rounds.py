@@ -23,7 +23,7 @@ from gossamer.engine.sites import ServedSite, SiteSet
 from gossamer.errors import FrontierUnavailable, GossamerError, GroupDropping, MemoryLimitReached, UnknownGroup
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Counts, EndState, GroupCounts, LaneCounts, StartState
-from gossamer.model.reply import LOGIN_FAILED, PAGES_FULL
+from gossamer.model.reply import AFTER_ROUND_FAILED, LOGIN_FAILED, PAGES_FULL
 from gossamer.sites.format import Schedule
 from gossamer.sites.schedule import is_late
 
@@ -293,7 +293,7 @@ class SiteRounds:
                 try:
                     await hooks.call(site.after_round, site.name, number)
                 except Exception as error:
-                    note["note"] = f"after_round failed: {type(error).__name__}: {error}"[:500]
+                    note["note"] = f"{AFTER_ROUND_FAILED}{type(error).__name__}: {error}"[:500]
                     logger.exception("The hook after_round of %s failed.", site.name)
             if await self._calls.patiently(Frontier.ended, site.name, self._calls.token, note):
                 self._is_over(site, number)
