@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 from typing import Any, NamedTuple
 
 import pytest
@@ -177,3 +178,65 @@ def test_what_an_earlier_version_queued_without_marks_has_them(layer: str) -> No
     served = SITE.layers[layer]
     page = led(served, linked(layer, f"/{layer}/1")._replace(turn=1), "/list/2", f"/{layer}/3")
     assert redirects.marked(served, page._replace(marks=())) == page
+
+
+class Members:
+    """A site with a login, a frontier and a worker in one. Some pages redirect, over any number of URLs or to themselves once; when a
+    session is over, all of them lead to the login page by way of /gate, which leads to a hall otherwise. Sessions end at any moment."""
+
+    def __init__(self, chance: Random) -> None:
+        self._chance, self._layer = chance, SITE.layers["page"]
+        self._session, self._is_over = 1, False
+        urls = [f"{AT}/page/{number}" for number in range(12)]
+        self._to = {
+            url: chance.choice(urls[place + 1 :]) for place, url in enumerate(urls[:-1]) if chance.random() < 0.5
+        }
+        self._cookies = {url for url in urls if chance.random() < 0.3}
+        self._seen: set[int] = set()
+        self._queue: list[PageRequest] = []
+        self.linked = [url for url in urls if chance.random() < 0.7]
+        self.read: list[str] = []
+        for url in self.linked:
+            self._add(linked("page", url.removeprefix(AT)))
+
+    def end_of(self, url: str) -> str:
+        return self.end_of(self._to[url]) if url in self._to else url
+
+    def crawl(self) -> None:
+        while self._queue:
+            self._visit(self._queue.pop(self._chance.randrange(len(self._queue))))
+
+    def _add(self, page: PageRequest) -> None:
+        if page.dont_filter or page.fingerprint not in self._seen:
+            if not page.dont_filter:
+                self._seen.add(page.fingerprint)
+            self._queue.append(page)
+
+    def _visit(self, page: PageRequest) -> None:
+        if (further := self._further(page)) is not None:
+            self._add(further)
+        else:
+            self.read.append(page.url)
+
+    def _further(self, page: PageRequest) -> PageRequest | None:
+        """As the processor does; None: it is read."""
+        if 0 < page.way.session < self._session:
+            return redirects.begun_again(page, counts=False)
+        self._is_over |= self._chance.random() < 0.1
+        gate = f"{AT}/gate"
+        if self._is_over and page.url == gate:
+            self._session, self._is_over = self._session + 1, False
+            return redirects.begun_again(page, counts=True)
+        target = gate if self._is_over else f"{AT}/hall" if page.url == gate else self._to.get(page.url)
+        if target is None and page.url in self._cookies and page.url not in page.hops:
+            target = page.url
+        if target is not None:
+            return redirects.followed(self._layer, page, page._replace(url=target), self._session)
+        return redirects.arrived(self._layer, page) if page.way.session else None
+
+
+def test_every_page_is_read_once_whenever_sessions_end() -> None:
+    for seed in range(300):
+        members = Members(Random(seed))
+        members.crawl()
+        assert sorted(members.read) == sorted({members.end_of(url) for url in members.linked}), f"{seed=}"
