@@ -152,7 +152,7 @@ def _dead_since(page: PageInfo | None) -> float | None:
 def _recorded(page: PageInfo, rules: RecordPolicy, now: float) -> str:
     said = f"{page.state.value} since {_moment(page.since)}"
     if page.state is PageState.FOUND:
-        return f"{said}: it waits for its share of the planner's room"
+        return f"{said}: it waits for its share of the planner's room, or if no planner leads for the next call of a worker"
     if page.state is PageState.SCHEDULED:
         return f"{said}: it is queued, or a worker has it"
     status = f", status {page.status}" if page.status else ""

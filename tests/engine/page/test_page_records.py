@@ -148,6 +148,16 @@ async def test_pages_are_visited_again_and_their_records_say_what_was_found(craw
 
 
 @pytest.mark.timeout(120)
+async def test_a_page_that_redirects_at_each_visit_is_not_counted_as_left_out(crawl: Crawl, site: Site) -> None:
+    site.on("/list", links("/page/moved"))
+    site.on("/page/moved", Reply(302, headers={"Location": "/page/target"}))
+    crawl.push(SITE.replace("{every: 1s, gone: 2}", "{every: 1s, min: 1s, max: 1s, adaptive: true}"))
+    async with working(NativeWorker(crawl.settings, NativeJob(stage=None, repeat=True))):
+        await until(lambda: site.paths().count("/page/moved") >= 4)
+    assert "site/redirected_seen/page" not in crawl.counters("forum")
+
+
+@pytest.mark.timeout(120)
 async def test_another_visit_is_of_no_task_and_of_the_present_round(
     crawl: Crawl, site: Site, valkey_server: Server, crawl_name: str
 ) -> None:

@@ -281,7 +281,9 @@ class PageProcessor:
 
     def _replaced(self, lease: Lease, layer: ServedLayer, request: PageRequest) -> Settlement:
         """The page goes on as this request."""
-        # The pages of a list end so, too.
-        if not (request.dont_filter or request.turn or redirects.other_layer(layer, request, request.url)):
+        # The pages of a list end so, too, and what another visit leads to is known.
+        if not (
+            request.dont_filter or request.turn or lease.visit or redirects.other_layer(layer, request, request.url)
+        ):
             self._redirects[identity(lease)] = layer
         return Settlement(lease, Ending.REPLACED, [payload.pack(request, layer.lane, self._payload_max)])
