@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gossamer.status import chart
@@ -15,6 +15,7 @@ points = st.lists(st.tuples(st.floats(0, 1e12), st.floats(0, 1e12)), min_size=1,
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=10), points, min_size=1, max_size=12))
+@example({"tiny": [(5e-324, 5e-324)]})
 def test_every_point_lies_inside_the_frame(series: dict[str, list[tuple[float, float]]]) -> None:
     text = chart.line_chart("memory <of> posts", "days", "bytes & more", series)
     lines = list(ElementTree.fromstring(_printable(text)).iter(f"{SVG}polyline"))

@@ -12,6 +12,8 @@ WIDTH, HEIGHT = 760, 380
 LEFT, RIGHT, TOP, BOTTOM = 72, 190, 44, 48
 COLORS = ("#0b6bcb", "#c2410c", "#15803d", "#7e22ce", "#ca8a04", "#0891b2", "#be123c", "#65a30d", "#475569")
 DASHES = ("", "6 3", "2 3")
+SMALLEST = 1e-300
+"""No axis is shorter: its parts would be zero."""
 TICKS = 6
 
 
@@ -66,7 +68,7 @@ def number(value: float) -> str:
 
 def _ticks(low: float, high: float) -> list[float]:
     """Round numbers that hold `low` and `high`."""
-    span = high - low or abs(high) or 1.0
+    span = max(high - low or abs(high) or 1.0, SMALLEST)
     magnitude = 10 ** floor(log10(span / TICKS))
     step = next(each * magnitude for each in (1, 2, 5, 10) if span / (each * magnitude) <= TICKS)
     first, last = floor(low / step), ceil(high / step)
