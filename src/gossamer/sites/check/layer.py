@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from gossamer.sites.check import expressions
-from gossamer.sites.check.names import check_names, check_when, passed_to
+from gossamer.sites.check.names import check_names, check_when
 from gossamer.sites.check.values import check_default
 from gossamer.sites.crossing import crosses, split
 from gossamer.sites.file.problems import Path, did_you_mean
@@ -54,7 +54,7 @@ def check_layer(checker: Checker, name: str, layer: Layer) -> None:
             checker.add((*path, "valid", "status", place), f"{status} is not a status", "from 100 to 599")
     for place, follow in enumerate(layer.follow):
         _check_follow(checker, name, layer, follow, (*path, "follow", place))
-    if (passed := passed_to(checker.site, name)) is not None:
+    if (passed := checker.inherited.of(name)) is not None:
         for where, field, rule in (
             *(("fields", *one) for one in layer.fields.items()),
             *(("page", *one) for one in layer.page.items()),

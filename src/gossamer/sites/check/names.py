@@ -42,13 +42,13 @@ def check_names(checker: Checker, name: str, layer: Layer, follow: Follow, path:
     _check_expressions(checker, layer, follow, path)
     if uses_turn(follow):
         _check_turns(checker, layer, follow, path)
-    passed = passed_to(checker.site, name)
+    passed = checker.inherited.of(name)
     if passed is None:
         return
     single = checker.params.single()
     if not isinstance(follow.carry, dict):
         # That it passes a name itself does not make it known here.
-        others = {*layer.fields, *groups_of(layer), *(passed_to(checker.site, name, follow) or ()), *single}
+        others = {*layer.fields, *groups_of(layer), *(checker.inherited.of(name, follow) or ()), *single}
         for place, field in enumerate(follow.carry):
             if field not in others:
                 checker.add((*path, "pass", place), f"there is no field {field}", did_you_mean(field, sorted(others)))
@@ -175,23 +175,28 @@ def groups_of(layer: Layer) -> Iterator[str]:
         yield from pattern_of(layer.match).groupindex
 
 
-def passed_to(site: SiteSpec, name: str, besides: Follow | None = None) -> set[str] | None:
-    """The names that pages of a layer may inherit; None if unknown (functions, tasks and links of other sites pass anything)."""
-    if not site.seeds:
-        return None
-    found: set[str] = set()
-    for layer in site.layers.values():
-        if layer.handler is not None or layer.hooks.after_extract is not None:
+class InheritedNames:
+    """The names that the pages of each layer of a site may inherit."""
+
+    def __init__(self, site: SiteSpec) -> None:
+        self._leading: dict[str | None, list[Follow]] = {}
+        for layer in site.layers.values():
+            for follow in layer.follow:
+                self._leading.setdefault(follow.to, []).append(follow)
+        self._refreshed = {rule.layer for rule in site.refresh}
+        self._seeded = {name for seed in site.seeds for name in seed.inherited}
+        if any(seed.feed is not None for seed in site.seeds):
+            self._seeded |= {TITLE, DATE}
+        self._any = (
+            not site.seeds
+            or any(seed.tasks is not None for seed in site.seeds)
+            or any(layer.handler is not None or layer.hooks.after_extract is not None for layer in site.layers.values())
+        )
+
+    def of(self, layer: str, besides: Follow | None = None) -> set[str] | None:
+        """The names of one layer, without those that only the rule `besides` passes. None if unknown: functions, tasks, links of other
+        sites and columns of refreshed tables pass anything."""
+        if self._any or layer in self._refreshed:
             return None
-        for follow in layer.follow:
-            if follow is not besides and follow.to in (None, name):
-                found.update(follow.carry)
-    for seed in site.seeds:
-        if seed.tasks is not None:
-            return None
-        found.update(seed.inherited)
-        if seed.feed is not None:
-            found.update((TITLE, DATE))
-    if any(rule.layer == name for rule in site.refresh):
-        return None  # Columns of the table are passed as they are wanted.
-    return found
+        leading = (*self._leading.get(layer, ()), *self._leading.get(None, ()))
+        return self._seeded.union(*(follow.carry for follow in leading if follow is not besides))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cached_property
 
 from gossamer.errors import PolicyError
 from gossamer.model.policy import group_name
@@ -17,7 +18,7 @@ from gossamer.sites.check.expressions import Complaint
 from gossamer.sites.check.layer import check_layer, check_method, check_replacement
 from gossamer.sites.check.login import check_login
 from gossamer.sites.check.match import check_hosts, check_link_patterns, check_match
-from gossamer.sites.check.names import check_first_turns
+from gossamer.sites.check.names import InheritedNames, check_first_turns
 from gossamer.sites.check.refresh import check_refresh
 from gossamer.sites.check.requirements import check_needs
 from gossamer.sites.check.rules import check_rules
@@ -52,6 +53,10 @@ class Checker:
         self.params = params
         self.told: list[tuple[Path, Problem]] = []
         self._spot, self._incomplete = spot, incomplete
+
+    @cached_property
+    def inherited(self) -> InheritedNames:
+        return InheritedNames(self.site)
 
     @property
     def problems(self) -> list[Problem]:
@@ -297,6 +302,7 @@ def _check_ways(checker: Checker) -> None:
     site = checker.site
     layout = plan.LayerGraph(site, checker.params)
     known: dict[str, str] = {}
+    matched = any(layer.match is not None for layer in site.layers.values())
     for name, layer in site.layers.items():
         path: Path = ("layers", name)
         if layer.match is not None:
@@ -321,7 +327,6 @@ def _check_ways(checker: Checker) -> None:
                 checker.add(
                     (*path, "examples", place), f"{url} {goes}", "" if layer.match else "this layer has no match"
                 )
-        matched = any(there.match is not None for there in site.layers.values())
         for place, follow in enumerate(layer.follow):
             check_link_patterns(checker, follow, (*path, "follow", place))
             if follow.to is None and not matched:
