@@ -64,14 +64,14 @@ class _Metric:
         known = self._series.get(key)
         if known is None:
             parts = [f"{_checked(name)}={quote(str(value)[:128], safe=' /:@!$()*;?')}" for name, value in key]
-            known = self._series[key] = f"metric/|{','.join(parts)}"
+            known = self._series[key] = f"{self._head}|{','.join(parts)}"
         return known
 
 
 class CounterMetric(_Metric):
     def add(self, count: float = 1, **labels: Any) -> None:
         if not 0 <= count < math.inf:
-            raise PolicyError(f"metric metric/: {count!r} cannot be added to a counter; use a gauge.")
+            raise PolicyError(f"metric {self._head}: {count!r} cannot be added to a counter; use a gauge.")
         self._stats.inc_value(self._name(labels), count)
 
 
