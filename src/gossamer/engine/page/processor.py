@@ -98,7 +98,8 @@ class PageProcessor:
                 if not isinstance(found, ServedLayer):
                     return found
                 layer = found
-            request = redirects.marked(layer, request)
+            if request.hops:
+                request = redirects.marked(layer, request)
             if layer.site.obeys and self._robots.known(request.url, layer.agent) is None:
                 # That uses up the host's slot and turn: pages that waited for it must not come in a bunch.
                 options, _ = layer.manner(request.url, request.before)
