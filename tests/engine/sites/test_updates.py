@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.support.native_crawl import Crawl, until, working
-from tests.support.site import Reply, Site
+from tests.support.site import Reply, Site, links
 
 from gossamer.engine.job import NativeJob
 from gossamer.engine.page import unserved_lanes
@@ -86,6 +86,16 @@ async def test_a_proxy_that_rests_does_so_after_a_change(crawl: Crawl) -> None:
     first, second = [detail for _, detail in crawl.dead("pages")]
     assert "cannot be reached" in first
     assert "rest after failures" in second
+
+
+STAGED = """
+site: pages
+seeds: [SITE/list]
+politeness: {robots: ignore}
+layers:
+  list: {match: ^/list, follow: [{css: a, to: page}]}
+  page: {match: ^/page/, stage: details, fields: {title: title}}
+"""
 
 
 @pytest.mark.parametrize("verb", ["documents_version", "document", "define"])
@@ -192,6 +202,20 @@ async def test_pages_of_a_layer_that_only_newer_code_has_wait_for_a_worker_that_
         crawl.push(newer.replace("HOW", "fields: {other: title}"))
         await until(lambda: len(crawl.items("pages")) > 1)
     assert crawl.items("pages")[1]["layer"] == "more"
+
+
+async def test_pages_of_a_layer_and_a_pool_that_are_gone_are_fetched_by_workers_that_there_are(
+    crawl: Crawl, site: Site
+) -> None:
+    """They waited for ever for a worker of the stage that no file names any more."""
+    site.on("/list", links("/page/a", "/page/b"))
+    crawl.push(STAGED)
+    async with working(NativeWorker(crawl.settings, NativeJob(forever=True))):
+        with crawl.frontier() as frontier:
+            await until(lambda: sum(row.queued for row in frontier.counts().lanes if row.lane == "pages.page") == 2)
+        crawl.push(STAGED.replace("page:", "leaf:").replace("to: page", "to: leaf").replace("stage: details, ", ""))
+        await until(lambda: len(site.paths()) == 3)
+    assert sorted(site.paths()) == ["/list", "/page/a", "/page/b"]
 
 
 async def test_an_older_file_defines_nothing_over_what_a_newer_one_says(crawl: Crawl) -> None:

@@ -40,7 +40,7 @@ class SiteGroups:
         await self._define_group(site.compiled)
         if not await self._files.is_outdated():
             # The newer file may have the layers that this one lacks.
-            await self._end_visits(site.compiled)
+            await self._retire(site.compiled)
         for name, policy in site.compiled.hosts().items():
             await self._ask(Frontier.set_host, name, policy)
 
@@ -93,19 +93,25 @@ class SiteGroups:
         elif missing:
             await self._ask(Frontier.define, compiled.name, missing)
 
-    async def _end_visits(self, compiled: CompiledSite) -> None:
-        """Pages of layers that are gone from the file are due once more, to go over to the layer that matches them now."""
+    async def _retire(self, compiled: CompiledSite) -> None:
+        """Pages of layers that are gone from the file go over to the layer that matches them now: what is queued is given to a pool of
+        workers that the file names, and what has a record is due once more."""
         there, own = (await self._ask(Frontier.counts, compiled.name)).lane_policies, compiled.lanes()
-        ended = {}
+        stages = [policy.stage for policy in own.values()]
+        retired = {}
         for lane, table in there.items():
             name = lane.removeprefix(f"{compiled.name}.")
-            if name in own or "records" not in table:
+            if name in own:
                 continue
-            policy = line.lane_policy_from(line.lane_policy(table))
-            if policy.records is not None and policy.records.revisit not in (None, ONCE_MORE):
-                ended[name] = replace(policy, records=replace(policy.records, revisit=ONCE_MORE))
-        if ended:
-            await self._ask(Frontier.define, compiled.name, ended)
+            policy = found = line.lane_policy_from(line.lane_policy(table))
+            if policy.stage not in stages:
+                policy = replace(policy, stage=stages[0])
+            if policy.records is not None and policy.records.revisit is not None:
+                policy = replace(policy, records=replace(policy.records, revisit=ONCE_MORE))
+            if policy != found:
+                retired[name] = policy
+        if retired:
+            await self._ask(Frontier.define, compiled.name, retired)
 
     async def _lanes(self) -> set[str]:
         """The lanes that the frontier has."""
