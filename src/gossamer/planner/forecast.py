@@ -41,7 +41,9 @@ def usual_duration(rounds: Sequence[RoundInfo]) -> float:
 def next_decision(group: PlannedGroup, state: GroupState, now: float) -> RoundDecision:
     """What is to be done about a group's rounds now, or when to look again."""
     if not state.has_start:
-        return RoundDecision(Action.WAIT, None, "it has no start that a round could run")
+        return RoundDecision(
+            Action.WAIT, None, "it has nothing to begin a round with: tasks, or links of other sites, bring its pages"
+        )
     return decide_round(group.group, group.policy, last_round(state, now), now, paused=is_paused(state))
 
 

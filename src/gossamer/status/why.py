@@ -23,6 +23,7 @@ from gossamer.model import (
     SeenScope,
 )
 from gossamer.model.counter_names import LEFT_OUT, ROBOTS_DENIED
+from gossamer.model.plan.page_record import YEARS
 from gossamer.model.plural import counted
 from gossamer.model.reply import Counts
 from gossamer.status.dead import dead_id
@@ -33,7 +34,7 @@ NEWEST = -1.0
 DECISIONS = {
     PageEvent.FOUND: "a link led to it for the first time, in round {round}",
     PageEvent.DUE: "its time had come, so it was queued",
-    PageEvent.SIGHTED: "a link led to it again in round {round}, and `rediscover` says that it is fetched then, so it was queued; or its dead letter was replayed",
+    PageEvent.SIGHTED: "a link led to it again in round {round}, and `rediscover` says that it is fetched then; or its dead letter was replayed",
     PageEvent.READ: "it was read; its content was new, or the same as before",
     PageEvent.CHANGED: "it was read, and its content had changed",
     PageEvent.UNCHANGED: "its server said that it had not changed",
@@ -156,6 +157,8 @@ def _recorded(page: PageInfo, rules: RecordPolicy, now: float) -> str:
     if page.state is PageState.SCHEDULED:
         return f"{said}: it is queued, or a worker has it"
     status = f", status {page.status}" if page.status else ""
+    if page.interval >= YEARS:
+        return f"{said}{status}: it is not visited again in this layer, which is gone from the site's file"
     if not page.due:
         return f"{said}{status}: {_rediscovered(page, rules, now)}"
     return f"{said}{status}: due {'now' if page.due <= now else f'at {_moment(page.due)}'}"

@@ -10,6 +10,7 @@ from tests.support.command import Command
 
 from gossamer.courier.task.report import TaskReport, carrying
 from gossamer.engine.page.payload import pack, unpack
+from gossamer.engine.sites.groups import ONCE_MORE
 from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import CounterChange, Ending, LanePolicy, PageVisit, RecordPolicy, Request, Settlement, Token
@@ -129,6 +130,21 @@ def test_a_page_is_told_of_where_it_is_known_whatever_layer_fits_it_now(
     Registry(frontier).push(f"weight: 0\n{text}", "forum", who="me")
     for place in command("page", "why", URL, "--json").json:
         assert place["why"][-1] == "nothing of the site is fetched: its weight is 0"
+
+
+def test_a_page_that_has_left_a_layer_which_is_gone_is_due_in_no_year(
+    command: Command, frontier: ValkeyFrontier
+) -> None:
+    Registry(frontier).push(SITE.replace("thread", "post"), "forum", who="me")
+    frontier.define("forum", {"thread": LanePolicy(records=RecordPolicy(ONCE_MORE))})
+    [site] = load_text(SITE)
+    frontier.add([pack(compile_site(site).link(URL, "thread"), "forum.thread")])
+    token = Token.fresh()
+    [lease] = frontier.exchange(token, want=2).leases
+    frontier.exchange(token.next(), settle=[Settlement(lease, Ending.REPLACED)])
+    said = command("page", "why", URL).out
+    assert "it is not visited again in this layer, which is gone from the site's file" in said
+    assert "due" not in said
 
 
 def test_a_page_of_a_renamed_layer_that_waits_is_not_said_to_be_fetched(
