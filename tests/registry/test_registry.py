@@ -314,6 +314,22 @@ class TestRemove:
         command("site", "push", "a.yaml", write("b.yaml", PLAIN.replace("bbs", "second")))
         assert served(frontier, "second") == 4
 
+    def test_what_a_removed_file_described_is_not_dropped_where_another_describes_it_now(
+        self, command: Command, frontier: ValkeyFrontier
+    ) -> None:
+        """As when a file was renamed, and the old one is tidied up."""
+        command("site", "push", write("two.yaml", TWO))
+        run_site(frontier, "bbs")
+        run_site(frontier, "second")
+        command("site", "remove", "two", "--yes")
+        command("site", "push", write("bbs.yaml", PLAIN))
+        asked = command("site", "remove", "two", "--drop", code=1, given="\n").err
+        assert asked.startswith("Remove the site file two and drop 4 open requests and 0 dead letters? [y/N] ")
+        assert command("site", "remove", "two", "--drop", "--yes", "--json").json["sites"] == ["second"]
+        assert [row.group for row in frontier.counts().groups] == ["bbs"]
+        assert served(frontier, "bbs") == 4
+        assert command("site", "remove", "two", "--drain", "--yes").out == "two is removed: second\n"
+
     def test_an_operators_pause_outlives_a_push(self, command: Command, frontier: ValkeyFrontier) -> None:
         command("site", "push", write("bbs.yaml", PLAIN))
         run_site(frontier, "bbs")

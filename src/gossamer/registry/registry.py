@@ -319,11 +319,12 @@ class Registry(StoredFiles):
         return self._texts[key]
 
     def last_sites(self, info: DocumentInfo) -> tuple[str, ...]:
-        """The sites that a file described when it was there last."""
+        """The sites that a file described when it was there last, without those that another one describes now."""
         if not info.deleted:
             return self._sites(info)[0]
-        versions = self.frontier.document_history(KIND, info.name)
-        return next((self._sites(one)[0] for one in versions if not one.deleted), ())
+        versions, taken = self.frontier.document_history(KIND, info.name), self.owners()
+        last = next((self._sites(one)[0] for one in versions if not one.deleted), ())
+        return tuple(site for site in last if site not in taken)
 
     def _follow(self, before: Sequence[str]) -> None:
         """Pause the groups of those sites that are gone, and resume all that are back."""
