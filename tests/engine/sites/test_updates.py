@@ -17,8 +17,10 @@ from gossamer.engine.job import NativeJob
 from gossamer.engine.page import unserved_lanes
 from gossamer.engine.page.payload import pack
 from gossamer.engine.sites import ServedSite
+from gossamer.engine.sites.files import SiteFiles
 from gossamer.engine.worker import NativeWorker
 from gossamer.errors import FrontierUnavailable, StoreUnavailable
+from gossamer.frontier.contract import Frontier
 from gossamer.frontier.server import keys
 from gossamer.model import GroupPolicy, LanePolicy, RecordPolicy, RevisitRules
 from gossamer.model.page import PageRequest
@@ -216,6 +218,26 @@ async def test_pages_of_a_layer_and_a_pool_that_are_gone_are_fetched_by_workers_
         crawl.push(STAGED.replace("page:", "leaf:").replace("to: page", "to: leaf").replace("stage: details, ", ""))
         await until(lambda: len(site.paths()) == 3)
     assert sorted(site.paths()) == ["/list", "/page/a", "/page/b"]
+
+
+async def test_a_file_that_is_removed_while_it_is_read_is_no_error(
+    crawl: Crawl, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was said to be empty, and its sites to be served as before."""
+    crawl.push(SITE)
+    with crawl.frontier() as frontier:
+
+        async def ask(verb: Any, /, *given: Any, **more: Any) -> Any:
+            if verb is Frontier.document:
+                Registry(frontier).remove("site", who="me")
+            return getattr(frontier, verb.__name__)(*given, **more)
+
+        files = SiteFiles(ask, ())
+        assert await files.changed() == (frozenset(), [], [])
+        assert await files.is_outdated()
+        assert await files.changed() == (frozenset(), [], [])
+        assert not await files.is_outdated()
+    assert not caplog.records
 
 
 async def test_an_older_file_defines_nothing_over_what_a_newer_one_says(crawl: Crawl) -> None:

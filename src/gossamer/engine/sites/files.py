@@ -202,6 +202,8 @@ class SiteFiles:
     async def _read(self, file: str) -> list[CompiledSite]:
         document = await self._ask(Frontier.document, KIND, file)
         drained = file in self._draining
+        if document.deleted:
+            return []  # Meanwhile: the next look finds it gone.
         if self._doubted and not drained and self._texts.get(file) == document.text:
             return []
         grant = self._grant(document.text)
