@@ -16,10 +16,14 @@ from gossamer.frontier.contract import Frontier
 from gossamer.frontier.snapshot import line
 from gossamer.model import RevisitRules
 from gossamer.model.plan.page_record import YEARS
+from gossamer.model.reply import Counts
 from gossamer.settings import Settings
 from gossamer.sites.compile import CompiledSite
 
 logger = logging.getLogger(__name__)
+
+DROPPED = "dropped"
+"""Why a group is paused that is being dropped."""
 
 ONCE_MORE = RevisitRules(YEARS, YEARS, YEARS)
 """Visits of a layer that is gone: what is due comes when it was to come, and then not for as long as can be said."""
@@ -48,7 +52,7 @@ class SiteGroups:
         """Define the groups of other sites that its links lead to, if nobody has served them yet: what leads there waits there."""
         others = [other for name in sorted(site.target_sites) if (other := self._files.other_site(name)) is not None]
         if others:
-            there = await self._lanes()
+            there = _lanes(await self._ask(Frontier.counts))
         for other in others:
             if not _has_lanes(there, other):
                 await self._define_group(other)
@@ -57,11 +61,16 @@ class SiteGroups:
         """Define the groups and lanes that the frontier has lost, and those whose last definition, before `since` by the loop's clock, it may
         have lost; of `former` sites, served by an older file than the crawl has, only what is not there. False: a group is being
         dropped, and it has to be looked at again; one that is gone then was dropped by an operator."""
-        there = await self._lanes()
+        counts = await self._ask(Frontier.counts)
+        there, going = _lanes(counts), {row.group for row in counts.groups if row.paused == DROPPED}
         lately = since - DEFINED_LATELY
         dropping, self._dropping = self._dropping, set()
         for site in sites:
             if site.name in dropping and not any(f"{site.name}.{layer}" in there for layer in site.lanes()):
+                continue
+            if site.name in going:
+                # Not found out by trying: the drop may end meanwhile, and the group would come back.
+                self._look_later(site.name, dropping)
                 continue
             try:
                 if site.name in former:
@@ -69,11 +78,18 @@ class SiteGroups:
                 elif lately < self._defined.get(site.name, lately) < since or not _has_lanes(there, site.compiled):
                     await self.define(site)
                 await self.define_targets(site)
-            except GroupDropping as error:
-                if site.name not in dropping:
-                    logger.warning("The site %s is looked at again later: %s", site.name, error)
-                self._dropping.add(site.name)
+            except GroupDropping:
+                self._look_later(site.name, dropping)
         return not self._dropping
+
+    def _look_later(self, site: str, known: Collection[str]) -> None:
+        self._dropping.add(site)
+        if site not in known:
+            logger.warning(
+                "The site %s is looked at again later: its group is being dropped. If the drop was interrupted, finish it with "
+                "`gossamer group drop`.",
+                site,
+            )
 
     async def _define_group(self, compiled: CompiledSite) -> None:
         bounded = replace(
@@ -113,9 +129,10 @@ class SiteGroups:
         if retired:
             await self._ask(Frontier.define, compiled.name, retired)
 
-    async def _lanes(self) -> set[str]:
-        """The lanes that the frontier has."""
-        return {lane.lane for lane in (await self._ask(Frontier.counts)).lanes}
+
+def _lanes(counts: Counts) -> set[str]:
+    """The lanes that the frontier has."""
+    return {lane.lane for lane in counts.lanes}
 
 
 def _has_lanes(there: set[str], compiled: CompiledSite) -> bool:
