@@ -1,6 +1,7 @@
 """A board behind a login, whose threads lie on several pages and change from round to round, some with their URLs. One is a seed with a
 value of its own and linked, too; the list is counted from page 1, which is the seed. Threads that were deleted redirect to a list that
-nothing else leads to, and has the last thread. Sessions end, pages fail, workers are killed: the
+nothing else leads to, and has the last thread. The votes of a thread are asked for by a form. Without a session, some pages lead to the
+login page by way of another one, which leads those who have one to the home of the board. Sessions end, pages fail, workers are killed: the
 tables have what the board has, each comment once, and each thread the columns of its first page. FAULT_FACTOR: so many times as many
 boards."""
 
@@ -49,11 +50,13 @@ layers:
       known: {from: parent.known}
       comments: {each: p, fields: {id: {xpath: ./@id}}}
       places: {each: p, fields: {text: {xpath: .}}}
-    follow: [{css: a.page, to: thread, pages: 0}, {css: a.file, to: file}]
+    follow: [{css: a.page, to: thread, pages: 0}, {css: a.file, to: file}, {url: /votes, form: {id: '{id}'}, to: votes}]
+  votes: {fields: {id: {css: i, type: int}, votes: b}}
   file: {match: ^/f/, format: binary, save: files, fields: {id: {from: url, regex: '/f/(.*)'}}}
 store:
   thread: {table: threads, key: [id], children: {comments: {table: comments, key: [id]}, places: {table: places}}}
   file: {table: files, key: [id], add: [file, round]}
+  votes: {table: votes, add: [round], key: [id, round]}
 """
 
 
@@ -90,8 +93,11 @@ class Board(Site):
             return Reply(body="Log out", headers={"Set-Cookie": f"session={session}; Path=/"})
         if self._chance.random() < 0.01:
             self._sessions.clear()
-        if visit.headers.get("Cookie", "").partition("=")[2] not in self._sessions:
-            return Reply(status=302, headers={"Location": "/login"})
+        known = visit.headers.get("Cookie", "").partition("=")[2] in self._sessions
+        if path == "/gate":
+            return Reply(status=302, headers={"Location": "/home" if known else "/login"})
+        if not known:
+            return Reply(status=302, headers={"Location": self._chance.choice(["/login", "/gate"])})
         if self._chance.random() < 0.02:
             return Reply(status=503)
         page = int(parse_qs(urlsplit(target).query).get("page", ["1"])[0])
@@ -105,6 +111,9 @@ class Board(Site):
             if shown:
                 linked.append(f"/t/{DELETED + page}")
             return Reply(body="".join(f'<a href="{path}">{path}</a>' for path in linked))
+        if path == "/votes":
+            [thread] = parse_qs(visit.body.decode())["id"]
+            return Reply(body=f"<i>{thread}</i><b>{thread} in {self.round}</b>")
         if path.startswith("/f/"):
             return Reply(body=path, headers={"Content-Type": "application/pdf"})
         number = int(path.rpartition("/")[2].partition("-")[0])
@@ -162,6 +171,8 @@ def test_threads_are_as_the_board_has_them(tmp_path: Path, valkey_server: Server
                 (thread, f"{thread} in {round}", "post 1", "by its seed" if thread == 2 else None)
                 for thread in board.threads
             ]
+            votes = place.rows(f"select id, votes from votes where round = {round} order by id")
+            assert votes == [(thread, f"{thread} in {round}") for thread in board.threads]
             files = place.rows(f"select id, file from files where round = {round} order by id")
             assert [one for one, _ in files] == sorted(one for _, one in comments)
             folder = tmp_path / "data" / "pages" / "board" / "files"
