@@ -29,14 +29,16 @@ class UnservedLanes:
         the site any more; others may, or this one later. PageFailed where no layer fits."""
         name = lease.lane.rpartition(".")[0]
         site = self._site_set.sites.get(name)
+        if site is not None and request.layer not in site.layers and await self._is_behind(name):
+            # Only a newer version of the file has the layer: the page waits for a worker that serves that one.
+            self._tell(lease.lane, name)
+            return Settlement(lease, Ending.RETRY, delay=NEWER_PAUSE)
+        # It may be served by another version of its file by now, or not any more.
+        site = self._site_set.sites.get(name)
         if site is None:
             return None
         if request.layer in site.layers:
             return site.layers[request.layer]  # Only the lane is gone that it had for stored rows.
-        if await self._is_behind(name):
-            # Only a newer version of the file has the layer: the page waits for a worker that serves that one.
-            self._tell(lease.lane, name)
-            return Settlement(lease, Ending.RETRY, delay=NEWER_PAUSE)
         found = site.compiled.layer_of(request.url)
         if found is None:
             raise PageFailed(
