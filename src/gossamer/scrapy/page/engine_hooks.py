@@ -138,31 +138,37 @@ def attach(engine: Any, pages: LeasedPages, *, lean: bool = True) -> None:
     scraper.handle_spider_output_async = CallbackOutput(engine, scraper, pages, lean).handle
 
 
-NEEDED: dict[str, type] = {
-    "_slot.inprogress": set,
-    "downloader.active": set,
-    **dict.fromkeys(
-        (
-            "_slot.nextcall.schedule", "_slot.close", "_slot._maybe_fire_closing", "_handle_downloader_output", "_download", "_start",
-            "_SLOT_HEARTBEAT_INTERVAL", "stop", "_spider_closed_callback", "scraper.call_spider_async", "scraper.enqueue_scrape",
-            "scraper.handle_spider_error", "scraper.handle_spider_output_async", "scraper._check_if_closing",
-        ),
-        object,
-    ),
-}  # fmt: skip
-"""What is used of an engine, and what it must be."""
+NEEDED: dict[str, Callable[[Any], bool]] = {
+    "_slot.inprogress": lambda found: isinstance(found, set),
+    "_slot.nextcall.schedule": callable,
+    "_slot.close": callable,
+    "_slot._maybe_fire_closing": callable,
+    "_handle_downloader_output": callable,
+    "_download": callable,
+    "_start": lambda found: True,
+    "_SLOT_HEARTBEAT_INTERVAL": lambda found: True,
+    "stop": callable,
+    "_spider_closed_callback": callable,
+    "scraper.call_spider_async": callable,
+    "scraper.enqueue_scrape": callable,
+    "scraper.handle_spider_error": callable,
+    "scraper.handle_spider_output_async": callable,
+    "scraper._check_if_closing": callable,
+    "downloader.active": lambda found: isinstance(found, set),
+}
+"""What is used of an engine, and whether it is as it must be."""
 
 
 def check(engine: Any) -> None:
     """Refuse an engine with the names of what it lacks."""
-    missing = [f"engine.{path}" for path, kind in NEEDED.items() if not _has(engine, path, kind)]
+    missing = [f"engine.{path}" for path, fits in NEEDED.items() if not _has(engine, path, fits)]
     if missing:
         raise UnsupportedScrapy(f"Scrapy {scrapy_version} has no {', '.join(missing)}. Use Scrapy 2.13.4 to 2.19.")
 
 
-def _has(engine: Any, path: str, kind: type) -> bool:
+def _has(engine: Any, path: str, fits: Callable[[Any], bool]) -> bool:
     try:
-        return isinstance(attrgetter(path)(engine), kind)
+        return fits(attrgetter(path)(engine))
     except AttributeError:
         return False
 
