@@ -11,7 +11,21 @@ from gossamer.courier.task.intake import TaskIntake
 from gossamer.courier.transport import AsyncTransport, SharedTransport, ThreadTransport, Timer, Transport
 
 __all__ = [
-    "DRAINING", "AsyncTransport", "Counters", "Courier", "CourierConfig", "EngineCallbacks", "Heartbeat",
-    "OmittedRequests", "RequestAdder", "SeenCache", "SharedTransport", "TaskIntake", "ThreadTransport", "Timer",
-    "Transport", "is_gone", "worker_info",
-]  # fmt: skip
+    "DRAINING",
+    "AsyncTransport",
+    "Counters",
+    "Courier",
+    "CourierConfig",
+    "EngineCallbacks",
+    "Heartbeat",
+    "OmittedRequests",
+    "RequestAdder",
+    "SeenCache",
+    "SharedTransport",
+    "TaskIntake",
+    "ThreadTransport",
+    "Timer",
+    "Transport",
+    "is_gone",
+    "worker_info",
+]

@@ -33,9 +33,18 @@ from gossamer.scrapy_redis import defaults
 from gossamer.settings import DEFAULT, Settings, load
 
 __all__ = [
-    "SETTINGS_PARAMS_MAP", "Client", "RedisError", "client_of", "from_settings", "frontier_settings", "get_redis",
-    "get_redis_from_settings", "named", "reached", "undecoded",
-]  # fmt: skip
+    "SETTINGS_PARAMS_MAP",
+    "Client",
+    "RedisError",
+    "client_of",
+    "from_settings",
+    "frontier_settings",
+    "get_redis",
+    "get_redis_from_settings",
+    "named",
+    "reached",
+    "undecoded",
+]
 
 logger = logging.getLogger(__name__)
 

@@ -11,9 +11,18 @@ if TYPE_CHECKING:
     from gossamer.store.writer import Writer
 
 __all__ = [
-    "PAGES", "TYPES", "UNREAD", "Column", "PagePart", "Row", "Store", "Table", "TableGrowth", "Writer",
+    "PAGES",
+    "TYPES",
+    "UNREAD",
+    "Column",
+    "PagePart",
+    "Row",
+    "Store",
+    "Table",
+    "TableGrowth",
+    "Writer",
     "in_thread",
-]  # fmt: skip
+]
 
 
 def __getattr__(name: str) -> Any:

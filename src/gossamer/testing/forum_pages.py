@@ -14,8 +14,19 @@ _PROSE = (
 )
 _WORDS = _PROSE.split()
 _AUTHORS = (
-    "ada", "brahe", "curie", "darwin", "euler", "franklin", "gauss", "hopper", "ines", "jürgen", "kepler", "zoë",
-)  # fmt: skip
+    "ada",
+    "brahe",
+    "curie",
+    "darwin",
+    "euler",
+    "franklin",
+    "gauss",
+    "hopper",
+    "ines",
+    "jürgen",
+    "kepler",
+    "zoë",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,14 @@ from gossamer.frontier.codec.json_form import from_json, to_json
 from gossamer.frontier.codec.types import StoredObject
 
 __all__ = [
-    "CLASS", "VERSION", "StoredObject", "decode", "decode_request", "encode", "encode_request", "from_json",
-    "given_fields", "to_json",
-]  # fmt: skip
+    "CLASS",
+    "VERSION",
+    "StoredObject",
+    "decode",
+    "decode_request",
+    "encode",
+    "encode_request",
+    "from_json",
+    "given_fields",
+    "to_json",
+]

@@ -1,8 +1,8 @@
 """A connection to the frontier's server, whatever GOSSAMER_URL says: embedded, one server, sentinels, a cluster.
 
-`connect` for blocking code (any number of threads), `connect_async` for the tasks of one event loop. A call is sent once and never repeated here: `FrontierUnavailable.maybe_executed` tells whether the
-server may have executed it, and the caller, who has a token, decides. A forked child may go on using a blocking
-connection (it opens sockets of its own); an async one belongs to its event loop.
+`connect` for blocking code (any number of threads), `connect_async` for the tasks of one event loop. A call is sent once and never
+repeated here: `FrontierUnavailable.maybe_executed` tells whether the server may have executed it, and the caller, who has a token,
+decides. A forked child may go on using a blocking connection (it opens sockets of its own); an async one belongs to its event loop.
 """
 
 from __future__ import annotations

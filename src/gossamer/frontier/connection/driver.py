@@ -125,7 +125,8 @@ def readable(connection: Any) -> bool:
 
 
 def packed(commands: Iterable[Command]) -> list[bytes]:
-    """Pack commands for one write, as redis-py would, and faster. What cannot be sent is a `TypeError` that names its type, or, of a text, an `InvalidRequest`."""
+    """Pack commands for one write, as redis-py would, and faster. What cannot be sent is a `TypeError` that names its type, or, of a
+    text, an `InvalidRequest`."""
     parts: list[bytes] = []
     for command in commands:
         try:

@@ -27,10 +27,28 @@ class LeasedPage:
     """What is known of a leased request while Scrapy works on it."""
 
     __slots__ = (
-        "_own_slot", "asked", "carried", "children", "content", "failure", "fingerprints", "given_up", "handled",
-        "items", "kept", "lease", "left_out", "outcome", "push", "refused", "replaced", "request", "task", "told",
+        "_own_slot",
+        "asked",
+        "carried",
+        "children",
+        "content",
+        "failure",
+        "fingerprints",
+        "given_up",
+        "handled",
+        "items",
+        "kept",
+        "lease",
+        "left_out",
+        "outcome",
+        "push",
+        "refused",
+        "replaced",
+        "request",
+        "task",
+        "told",
         "withheld",
-    )  # fmt: skip
+    )
 
     def __init__(self, lease: Lease, request: Request, content: VisitContent | None = None) -> None:
         """With `content` its lane keeps page records, which note what it was like."""

@@ -71,7 +71,8 @@ class WorkerEnd:
         return "idle" if 0 < scheduler.join.idle_seconds <= scheduler.idle_seconds() else ""
 
     def goes_on(self) -> None:
-        """There is something to do again, because another handler has kept the spider open (DontCloseSpider). A spider that closes already does so."""
+        """There is something to do again: another handler has kept the spider open (DontCloseSpider). Nothing changes for a spider that
+        is closing already."""
         slot = self._scheduler.engine._slot
         if slot is not None and not slot.closing:
             self.drained = self.idled = False

@@ -33,9 +33,18 @@ class LinkSet:
     """The links of one page so far, each once."""
 
     __slots__ = (
-        "_layers", "_twice", "contested", "cut_off", "given", "known", "limited", "links", "odd", "skipped",
+        "_layers",
+        "_twice",
+        "contested",
+        "cut_off",
+        "given",
+        "known",
+        "limited",
+        "links",
+        "odd",
+        "skipped",
         "unlinked",
-    )  # fmt: skip
+    )
 
     def __init__(self) -> None:
         self.links: list[PageRequest] = []

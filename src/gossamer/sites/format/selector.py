@@ -98,9 +98,19 @@ class Clean(SiteModel):
 
 
 PlainStep = Literal[
-    "strip", "squeeze", "lower", "upper", "title", "digits", "unescape", "strip_tags", "unique", "sort",
-    "reverse", "unquote",
-]  # fmt: skip
+    "strip",
+    "squeeze",
+    "lower",
+    "upper",
+    "title",
+    "digits",
+    "unescape",
+    "strip_tags",
+    "unique",
+    "sort",
+    "reverse",
+    "unquote",
+]
 PLAIN_STEPS: tuple[str, ...] = get_args(PlainStep)
 PLAIN_MEANINGS: dict[PlainStep, str] = {
     "strip": "Remove white space at both ends.",

@@ -26,7 +26,19 @@ LARGE: tuple[type[Example], ...] = (ForumExample, NewsExample, ShopExample, ApiE
 EXAMPLES: dict[str, type[Example]] = {example.name: example for example in (*LARGE, *SMALL)}
 
 __all__ = [
-    "EXAMPLES", "SMALL", "ApiExample", "AspNetExample", "CursorExample", "DiscourseExample", "Example",
-    "ForumExample", "GraphQLExample", "LoginExample", "NewsExample", "ShopExample", "SmallExample",
-    "ThreadExample", "WordPressExample",
-]  # fmt: skip
+    "EXAMPLES",
+    "SMALL",
+    "ApiExample",
+    "AspNetExample",
+    "CursorExample",
+    "DiscourseExample",
+    "Example",
+    "ForumExample",
+    "GraphQLExample",
+    "LoginExample",
+    "NewsExample",
+    "ShopExample",
+    "SmallExample",
+    "ThreadExample",
+    "WordPressExample",
+]
