@@ -13,6 +13,7 @@ from gossamer.frontier.call import function_call
 from gossamer.frontier.server import keys
 from gossamer.model import GroupPolicy, Token
 from gossamer.planner.decider import Decision
+from gossamer.planner.overview import overview
 from gossamer.planner.policy.rounds import Action
 from gossamer.testing.servers import Server
 
@@ -91,6 +92,22 @@ def test_a_paused_site_waits(crawl: PlannedCrawl) -> None:
     assert [one.group for one in planner.cycle().done] == ["a"]
 
 
+@pytest.mark.parametrize(("late", "begins", "then"), [(30.0, ["a"], []), (120.0, [], ["a"])])
+def test_a_time_that_passes_while_a_site_is_paused_is_missed(
+    crawl: PlannedCrawl, late: float, begins: list[str], then: list[str]
+) -> None:
+    planner = crawl.planner("one")
+    crawl.push("a", "{every: 10m, catch_up: none}")
+    crawl.run_round("a")
+    crawl.frontier.pause(group="a", reason="by hand")
+    crawl.advance(10 * MINUTE + late)
+    assert planner.cycle().done == []
+    crawl.frontier.resume(group="a")
+    assert [one.group for one in planner.cycle().done] == begins
+    crawl.advance(10 * MINUTE - late)
+    assert [one.group for one in planner.cycle().done] == then
+
+
 def test_what_overlaps(crawl: PlannedCrawl) -> None:
     planner = crawl.planner("one")
     for overlap in ("queue", "skip", "reseed"):
@@ -111,6 +128,29 @@ def test_what_overlaps(crawl: PlannedCrawl) -> None:
         crawl.fetch(overlap)
     assert [one.group for one in planner.cycle().done] == ["queue"]
     crawl.advance(10 * MINUTE)
+    assert "skip" in [one.group for one in planner.cycle().done]
+
+
+def test_what_comes_after_a_round_belongs_to_it(crawl: PlannedCrawl) -> None:
+    """A hook that takes long: the round that waits for it was not missed, comes at no other times than the schedule names if these alone
+    count, and the one before it is not late."""
+    planner = crawl.planner("one")
+    for overlap in ("queue", "skip"):
+        crawl.push(overlap, f"{{every: 10m, deadline: 9m, catch_up: none, overlap: {overlap}}}")
+        crawl.seed(overlap)
+    crawl.advance(8 * MINUTE)
+    for overlap in ("queue", "skip"):
+        crawl.fetch(overlap, end=False)
+        crawl.frontier.end_round(overlap, crawl.token)
+    for _ in range(8):
+        crawl.advance(MINUTE / 2)
+        assert planner.cycle().done == []
+        assert all(crawl.frontier.renew_end(overlap, crawl.token) for overlap in ("queue", "skip"))
+    assert not any(row.late for row in overview(crawl.frontier)[1])
+    for overlap in ("queue", "skip"):
+        crawl.frontier.ended(overlap, crawl.token)
+    assert [one.group for one in planner.cycle().done] == ["queue"]
+    crawl.advance(8 * MINUTE + 1)
     assert "skip" in [one.group for one in planner.cycle().done]
 
 

@@ -32,8 +32,14 @@ def last_round(state: GroupState, now: float) -> LastRound:
     """The present round as the policy wants it. One that has all pages it may have is over as far as it can be."""
     began = now if state.began is None else state.began
     full = state.paused == PAGES_FULL and not state.leased
-    ended = began if full else state.ended if state.closed is not None else None
-    return LastRound(state.round, began, ended, seeding=state.start in ("owed", "leased"))
+    # What comes after a round belongs to it: the next one waits for that, too.
+    return LastRound(state.round, began, began if full else state.closed, seeding=state.start in ("owed", "leased"))
+
+
+def is_late_now(policy: RoundPolicy, state: GroupState, now: float) -> bool:
+    """Whether the present round runs, or ran until nothing was left of it, longer than its deadline."""
+    last = last_round(state, now)
+    return is_overdue(policy, last if state.ended is None else last._replace(ended=state.ended), now)
 
 
 def is_paused(state: GroupState) -> bool:
@@ -75,7 +81,7 @@ class Decider:
         late = state.began is not None and state.closed is None and not state.late
         if late and group.policy.schedule is not None and group.policy.schedule.deadline is not None:
             self._quiet_until = min(self._quiet_until, last.began + group.policy.schedule.deadline + behind)
-        late = late and is_overdue(group.policy, last, now)
+        late = late and is_late_now(group.policy, state, now)
         action, why = self._next(group, last, paused, now, behind)
         if action is Action.WAIT and not (late or over or tasks):
             return None

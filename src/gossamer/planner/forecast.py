@@ -32,10 +32,9 @@ class Event(NamedTuple):
 
 
 def usual_duration(rounds: Sequence[RoundInfo]) -> float:
-    """How long the rounds of a group take: the median of the last ones that ended; 0 if none has."""
-    return median(
-        [info.ended - info.began for info in rounds if info.began is not None and info.ended is not None] or [0.0]
-    )
+    """How long the rounds of a group take, with what comes after them: the median of the last ones that ended; 0 if none has."""
+    ends = [(info.began, info.ended if info.closed is None else info.closed) for info in rounds]
+    return median([end - began for began, end in ends if began is not None and end is not None] or [0.0])
 
 
 def next_decision(group: PlannedGroup, state: GroupState, now: float) -> RoundDecision:

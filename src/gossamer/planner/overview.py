@@ -9,9 +9,9 @@ from typing import NamedTuple
 from gossamer.frontier.contract import Frontier
 from gossamer.model import GroupState, PlanState
 from gossamer.model.reply import PAGES_FULL
-from gossamer.planner.decider import last_round
+from gossamer.planner.decider import is_late_now
 from gossamer.planner.forecast import Event, forecast, next_decision, obstacle_to, usual_duration
-from gossamer.planner.policy.rounds import Action, is_overdue
+from gossamer.planner.policy.rounds import Action
 from gossamer.planner.schedules import PlannedGroup, Schedules
 from gossamer.sites.file.load import uninterrupted
 from gossamer.sites.file.params import Parameters, parameters
@@ -120,7 +120,7 @@ def _row(group: PlannedGroup, state: GroupState | None, now: float) -> PlannedRo
         return PlannedRound(group.group, group.kind, group.file, word, 0, None, None, None, why, False, group.off, 0, 0)
     action, at, why = next_decision(group, state, now)
     obstacle = obstacle_to(group, state, now)
-    late = state.late or (state.began is not None and is_overdue(group.policy, last_round(state, now), now))
+    late = state.late or (state.began is not None and is_late_now(group.policy, state, now))
     return PlannedRound(
         group.group,
         group.kind,

@@ -38,3 +38,18 @@ async def test_a_server_that_went_back_is_not_asked_for_a_round_after_those_that
     begins = 8
     assert await rounds.begun(site, row, over=True), "it looks again at once"
     assert asked[-1] == ("new_round", ("a", 8))
+
+
+async def test_a_round_that_waits_for_what_comes_after_the_last_one_was_not_missed() -> None:
+    """Nothing was left of it before the next one was due, and its hook took two minutes longer."""
+
+    async def ask(verb: Any, *args: Any, **more: Any) -> Any:
+        if verb.__name__ == Frontier.new_round.__name__:
+            return 1
+        return [RoundInfo("a", 0, "ended", 0.0, 500.0, 720.0, "", "", 0, 0, 0, 0, False, "")]
+
+    site = cast(ServedSite, SimpleNamespace(name="a"))
+    row = cast(GroupCounts, SimpleNamespace(round=0, paused="", start="done"))
+    rounds = NextRounds(cast(Any, ask), lambda _: Schedule(every=600, catch_up="none"))
+    rounds.heard(cast(Counts, SimpleNamespace(now=721.0, led=False, clocks={"a": 721.0})))
+    assert await rounds.begun(site, row, over=True)

@@ -78,7 +78,7 @@ class NextRounds:
             self.forget(site.name)
             return False
         began = info.began if info is not None and info.began is not None else now
-        ended = began if rests else info.ended if info is not None and over else None
+        ended = began if rests else info.closed if info is not None and over else None
         last = LastRound(row.round, began, ended, seeding=row.start in ("owed", "leased"))
         action, at, _ = decide_round(site.name, round_policy(schedule), last, now, paused=paused)
         # That only one layer is crawled is known to its workers alone.

@@ -122,7 +122,7 @@ def _time(text: str) -> time:
 
 
 class LastRound(NamedTuple):
-    """The round of a site as the frontier knows it. `ended` is None while it runs. `seeded` is when its seeds were added last:
+    """The round of a site as the frontier knows it. `ended` is None while it runs, or what comes after it is done. `seeded` is when its seeds were added last:
     later than `began` if it was seeded again. `seeding`: they are still being added."""
 
     number: int

@@ -84,8 +84,8 @@ class Schedule(SiteModel):
     time after that; `replace` drops what waits and begins it when the pages in progress have ended; `reseed` begins it now and keeps what
     waits."""
     catch_up: Literal["once", "none"] = "once"
-    """What to do when a round could not begin at its time because no planner or worker ran: `once` begins it now,
-    `none` waits for the next time."""
+    """What to do when a round could not begin at its time because no planner or worker ran, or the site was paused: `once` begins it as
+    soon as it can, `none` waits for the next time."""
     blackout: Annotated[tuple[BlackoutRule, ...], BeforeValidator(listed), LISTED] = ()
     """Hours in which no round begins; a round that runs goes on."""
 
