@@ -29,7 +29,7 @@ from bench.planning.revisits import RULES, RevisitOutcome, revisited
 
 from gossamer.planner.policy.rounds import CatchUp, Overlap, RoundPolicy
 from gossamer.sites.format import Schedule
-from gossamer.status.chart import line_chart
+from gossamer.status.chart import line_chart, svg
 
 HOUR, DAY = 3600.0, 86400.0
 INTERVALS = ((600.0, 10), (HOUR, 40), (6 * HOUR, 30), (DAY, 20))
@@ -197,11 +197,11 @@ def charts(study: Study, outcomes: Sequence[Outcome], revisits: Sequence[Revisit
             rates[f"{one.shares}, weight {weight:g}"] = points[:: max(1, len(points) // 120)]
     stale = {one.name: one.stale for one in revisits}
     return {
-        "plan-queue.svg": line_chart("Queued pages, and the limit", "days", "pages", queue),
-        "plan-waiting.svg": line_chart("Found pages that wait for room", "days", "pages", waiting),
-        "plan-rounds.svg": line_chart("Rounds that began, by overlap", "days", "% of an ordinary day", began),
-        "plan-shares.svg": line_chart("Pages of sites by weight", "days", "pages a second", rates),
-        "plan-revisits.svg": line_chart("Pages that changed since their last visit", "days", "% of all", stale),
+        "plan-queue.svg": svg(line_chart("Queued pages, and the limit", "days", "pages", queue)),
+        "plan-waiting.svg": svg(line_chart("Found pages that wait for room", "days", "pages", waiting)),
+        "plan-rounds.svg": svg(line_chart("Rounds that began, by overlap", "days", "% of an ordinary day", began)),
+        "plan-shares.svg": svg(line_chart("Pages of sites by weight", "days", "pages a second", rates)),
+        "plan-revisits.svg": svg(line_chart("Pages that changed since their last visit", "days", "% of all", stale)),
     }
 
 

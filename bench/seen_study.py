@@ -35,7 +35,7 @@ from gossamer.model import (
     fingerprint,
 )
 from gossamer.settings import load
-from gossamer.status.chart import line_chart
+from gossamer.status.chart import line_chart, svg
 from gossamer.testing.clock import advance
 from gossamer.testing.servers import Server
 
@@ -177,8 +177,8 @@ def charts(outcomes: list[Outcome]) -> dict[str, str]:
     memory = {one.kind: [(sample.days, sample.bytes / 1000) for sample in one.samples] for one in outcomes}
     again = {one.kind: [(sample.days, float(sample.refetched)) for sample in one.samples] for one in outcomes}
     return {
-        "seen-memory.svg": line_chart("Memory of a forum's posts", "days", "kilobytes", memory),
-        "seen-refetches.svg": line_chart("Pages fetched again", "days", "pages", again),
+        "seen-memory.svg": svg(line_chart("Memory of a forum's posts", "days", "kilobytes", memory)),
+        "seen-refetches.svg": svg(line_chart("Pages fetched again", "days", "pages", again)),
     }
 
 

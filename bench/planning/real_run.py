@@ -24,7 +24,7 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.planner.policy.rounds import Overlap, RoundPolicy
 from gossamer.settings import load
 from gossamer.sites.format import Schedule
-from gossamer.status.chart import line_chart
+from gossamer.status.chart import line_chart, svg
 from gossamer.testing.process import end, wait_until
 from gossamer.testing.server_process import LoopServer, listen
 from gossamer.testing.servers import Server
@@ -199,6 +199,6 @@ def compare(seconds: float, folder: Path | None = None) -> Iterator[str]:
             for what in ("waiting", "queued")
             for name, (samples, *_) in (("real", real), ("model", model))
         }
-        chart = line_chart("Eight real forums and the model", "seconds", "pages", series)
+        chart = svg(line_chart("Eight real forums and the model", "seconds", "pages", series))
         (folder / "plan-model.svg").write_text(chart, "utf-8")
     yield from compared(real, model)

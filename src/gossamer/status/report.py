@@ -102,6 +102,11 @@ def daily_series(rows: Sequence[DailyCounts], what: str, days: int, now: float) 
     return series
 
 
+def day_name(back: float, now: float) -> str:
+    """The day of a point of `daily_series`; nothing for what lies between two days."""
+    return str(datetime.fromtimestamp(now, UTC).date() + timedelta(days=back)) if back == int(back) else ""
+
+
 def failures(frontier: ValkeyFrontier, groups: Sequence[str], days: int) -> list[Failures]:
     """Dead letters of the last days by lane and reason, the most first."""
     since = _midnight(frontier.counts().now) - (days - 1) * DAY

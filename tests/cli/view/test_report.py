@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -74,7 +75,12 @@ def test_each_day_is_told_by_layer(two_days: ValkeyFrontier, command: Command, t
     [line] = ElementTree.parse(chart).getroot().iter("{http://www.w3.org/2000/svg}polyline")
     assert len(line.get("points", "").split()) == 10
     assert "--what nope: there are fetched" in command("report", "daily", "--what", "nope", code=2).err
-    assert "charts are SVG" in command("report", "daily", "--chart", "lamps.png", code=2).err
+    day = datetime.now(UTC).date()
+    assert any(str(day - timedelta(days=back)) in chart.read_text() for back in (0, 1)), "days have their dates"
+    command("report", "daily", "--chart", str(chart.with_suffix(".png")), "--days", "1")
+    assert chart.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    said = command("report", "daily", "--chart", "lamps.jpg", code=2).err
+    assert "charts are SVG or PNG; call the file lamps.svg or lamps.png" in " ".join(said.split())
     nothing = command("report", "daily", "--chart", str(chart), "--what", "lost", code=2)
     assert "nothing of lost was counted in these days" in nothing.err
     assert "no site or spider 'nope' has run" in command("report", "daily", "--site", "nope", code=2).err

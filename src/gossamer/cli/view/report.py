@@ -17,7 +17,7 @@ from gossamer.errors import UnknownGroup
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.planner.overview import obstacles
 from gossamer.status import report as reports
-from gossamer.status.chart import line_chart
+from gossamer.status.chart import line_chart, png, svg
 
 app = options.Noun("What a crawl brought over days, what failed, and what is stuck.")
 
@@ -39,7 +39,8 @@ def daily(
     days: Days = 30,
     csv: Csv = False,
     chart: Annotated[
-        Path | None, option("--chart", "FILE.svg", "Also draw a chart (SVG) of --what, a line for each layer.")
+        Path | None,
+        option("--chart", "FILE", "Also draw a chart of --what, a line for each layer: FILE.svg or FILE.png."),
     ] = None,
     what: Annotated[str, option("--what", "COUNT", f"What to draw: {', '.join(reports.COUNTS)}.")] = "finished",
     json: options.Json = False,
@@ -53,8 +54,10 @@ def daily(
     """
     if what not in reports.COUNTS:
         raise typer.BadParameter(f"--what {what}: there are {', '.join(reports.COUNTS)}")
-    if chart is not None and chart.suffix.lower() != ".svg":
-        raise typer.BadParameter(f"--chart {chart}: charts are SVG; call the file {chart.with_suffix('.svg')}")
+    if chart is not None and chart.suffix.lower() not in (".svg", ".png"):
+        raise typer.BadParameter(
+            f"--chart {chart}: charts are SVG or PNG; call the file {chart.with_suffix('.svg')} or {chart.with_suffix('.png')}"
+        )
     with where.find() as frontier:
         rows = reports.daily(frontier, _groups(frontier, site), days)
         now = frontier.counts().now
@@ -67,7 +70,8 @@ def daily(
         series = reports.daily_series(rows, what, days, now)
         if not series:
             raise typer.BadParameter(f"--chart {chart}: nothing of {what} was counted in these days")
-        chart.write_text(line_chart(f"{what} a day", "days from today", what, series), "utf-8")
+        drawn = line_chart(f"{what} a day", "day (UTC)", what, series, lambda day: reports.day_name(day, now))
+        chart.write_bytes(svg(drawn).encode() if chart.suffix.lower() == ".svg" else png(drawn))
         output.write_notice(f"{chart} written")
 
 
