@@ -62,6 +62,18 @@ def test_blackout_hours_are_waited_out_and_nothing_waits_for_ever() -> None:
     assert told([group("a", NOW, NOW)], [PlannedGroup("a", round_policy(None), "a")], 1e6) == []
 
 
+def test_what_is_in_the_way_is_told_with_the_round_that_waits_for_it() -> None:
+    held = group("a", NOW - 700, NOW - 600)._replace(obstacle="tasks.csv is missing")
+    events = told([held], [planned("a", every=600)], 700)
+    assert [(event.at - NOW, event.why) for event in events] == [
+        (0, "due, as soon as this is mended: tasks.csv is missing"),
+        (600, "due"),
+    ]
+    # It was in the way of a round that has begun since.
+    events = told([held._replace(began=NOW, ended=NOW, closed=NOW)], [planned("a", every=600)], 700)
+    assert [(event.at - NOW, event.why) for event in events] == [(600, "due")]
+
+
 def test_how_long_rounds_take_and_what_comes_next() -> None:
     def info(began: float | None, ended: float | None) -> RoundInfo:
         return RoundInfo("a", 0, "ended", began, ended, ended, "", "", 0, 0, 0, 0, False, "")

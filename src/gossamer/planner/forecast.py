@@ -70,6 +70,7 @@ def forecast(
 def _events(group: PlannedGroup, state: GroupState, duration: float, now: float, until: float) -> Iterator[Event]:
     last = last_round(state, now)._replace(seeding=False)
     running = last.number if last.ended is None else None
+    obstacle = obstacle_to(group, state, now)
     while now < until:
         over = max(last.began + duration, now) if last.ended is None else None
         if over is not None and over <= now:
@@ -85,6 +86,8 @@ def _events(group: PlannedGroup, state: GroupState, duration: float, now: float,
             continue
         if running == last.number and action is Action.BEGIN:
             why = f"{why}, if round {running} is over by then"
+        if obstacle:
+            why, obstacle = f"{why}, as soon as this is mended: {obstacle}", ""
         yield Event(now, group.group, last.number + 1, action, why)
         last = LastRound(last.number + 1, now)
         if duration == 0:
