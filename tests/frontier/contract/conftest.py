@@ -20,7 +20,8 @@ import pytest
 from gossamer.frontier.connection import AsyncConnection, Connection
 from gossamer.frontier.connection.pool import Pool
 from gossamer.frontier.connection.router import Conversation
-from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.frontier.contract import Frontier
+from gossamer.frontier.valkey import DERIVED, ValkeyFrontier
 from gossamer.frontier.valkey_async import AsyncValkeyFrontier
 from gossamer.settings import Settings, load
 from gossamer.testing import clock
@@ -46,7 +47,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 class OnLoop(ValkeyFrontier):
-    """A blocking frontier over the connection of an async one: each conversation is run to its end on a loop of its own."""
+    """A blocking frontier over an async one, which runs every verb that it has (see below) to its end on a loop of its own. The others run
+    over its connection."""
 
     def __init__(self, settings: Settings) -> None:
         loop = asyncio.new_event_loop()
@@ -57,6 +59,20 @@ class OnLoop(ValkeyFrontier):
             raise
         connection = Connection(opened.connection.commands, LoopPool(loop, opened.connection), loop.close)
         super().__init__(connection, opened.verbs, settings["GOSSAMER_OUTAGE_SECONDS"])
+        self.loop, self.opened = loop, opened
+
+
+def called(name: str) -> Callable[..., Any]:
+    """A verb of the contract as the async client runs it."""
+
+    def method(self: OnLoop, /, *args: Any, **named: Any) -> Any:
+        return self.loop.run_until_complete(self.opened.call(getattr(Frontier, name), *args, **named))
+
+    return method
+
+
+for name in DERIVED:
+    setattr(OnLoop, name, called(name))
 
 
 class LoopPool(Pool):
