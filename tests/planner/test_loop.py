@@ -92,6 +92,22 @@ def test_a_paused_site_waits(crawl: PlannedCrawl) -> None:
     assert [one.group for one in planner.cycle().done] == ["a"]
 
 
+def test_while_the_whole_crawl_is_paused_all_sites_wait(crawl: PlannedCrawl) -> None:
+    """What waits for the last round is not dropped for the next, and seeds do not pile up."""
+    planner, overlaps = crawl.planner("one"), ("queue", "replace", "reseed")
+    for overlap in overlaps:
+        crawl.push(overlap, f"{{every: 10m, overlap: {overlap}}}")
+        crawl.seed(overlap, 3)
+    assert planner.cycle().done == []
+    crawl.frontier.pause(reason="for the night")
+    crawl.advance(20 * MINUTE)
+    assert planner.cycle().done == []
+    rows = overview(crawl.frontier)[1]
+    assert {(row.state, row.paused, row.waiting) for row in rows} == {("paused", "the whole crawl: for the night", 3)}
+    crawl.frontier.resume()
+    assert [one.group for one in planner.cycle().done] == ["replace", "reseed"]
+
+
 @pytest.mark.parametrize(("late", "begins", "then"), [(30.0, ["a"], []), (120.0, [], ["a"])])
 def test_a_time_that_passes_while_a_site_is_paused_is_missed(
     crawl: PlannedCrawl, late: float, begins: list[str], then: list[str]

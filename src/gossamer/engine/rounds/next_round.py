@@ -36,13 +36,13 @@ class NextRounds:
         self._ask, self._schedule = ask, schedule
         self._ahead = 0.0
         """The server's time less the monotonic time of this process: of several servers, that of the latest clock."""
-        self._led = False
+        self._led = self._paused = False
         self._clocks: dict[str, float] = {}
         """When the server was last asked about a site, by the clock that notes its rounds."""
         self.looks: dict[str, NextLook] = {}
 
     def heard(self, counts: Counts) -> None:
-        self._ahead, self._led = counts.now - time.monotonic(), counts.led
+        self._ahead, self._led, self._paused = counts.now - time.monotonic(), counts.led, bool(counts.paused)
         self._clocks.update(counts.clocks)
 
     @property
@@ -67,6 +67,10 @@ class NextRounds:
         """Begin the next round if it is due; whether it was. `over`: the last one has ended; `rests`: nothing more can be done for it."""
         schedule = self._schedule(site.name)
         if schedule is None or not (over or rests or Overlap(schedule.overlap) in (Overlap.RESEED, Overlap.REPLACE)):
+            return False
+        if self._paused:
+            # The whole crawl. Nobody says when it is resumed: the next look asks again.
+            self.forget(site.name)
             return False
         paused = row.paused not in ("", PAGES_FULL)
         known, now = self.looks.get(site.name), self._clocks.get(site.name, self.now)

@@ -29,12 +29,13 @@ end
 local function described(S, with_lanes, reply)
   local rounds, starts, held = read_all(S, K.rounds), read_all(S, K.starts), read_all(S, K.group_held)
   local groups, lanes, fields, into = {}, {}, {}, {}
+  local whole = S.m.paused ~= '' and 'the whole crawl: ' .. S.m.paused or ''
   local function wanted(field, row)
     fields[#fields + 1], into[#into + 1] = field, row
   end
   for i, name in ipairs(call('HKEYS', S.b .. K.group_policy)) do
     local policy, round = Lane.group(S, name), rounds[name] or '0'
-    local row = {name, policy.start and 1 or 0, tonumber(round), policy.paused, held[name] or ''}
+    local row = {name, policy.start and 1 or 0, tonumber(round), policy.paused ~= '' and policy.paused or whole, held[name] or ''}
     wanted('g|' .. name .. '|open', row)
     wanted('g|' .. name .. '|l', row)
     if with_lanes then lanes[i] = lane_rows(S, name, wanted) end
