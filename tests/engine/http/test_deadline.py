@@ -31,7 +31,7 @@ async def _for_ever(event: asyncio.Event) -> None:
 
 def _rounds(event: asyncio.Event) -> Coroutine[Any, Any, None]:
     async def ask(verb: Any, /, *_: Any, **__: Any) -> Any:
-        return SimpleNamespace(groups=(), lanes=(), now=0.0, led=False, clocks={})
+        return SimpleNamespace(groups=(), lanes=(), now=0.0, led=False, clocks={}, paused="")
 
     async def current() -> bool:
         return True
