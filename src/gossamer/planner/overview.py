@@ -18,6 +18,7 @@ from gossamer.sites.file.params import Parameters, parameters
 from gossamer.sites.format import SiteSpec
 from gossamer.sites.plan import AGAIN, LISTINGS, DepthRow, LayerGraph, by_depth
 
+NEW = "new"
 RECENT = 5
 """The number of past rounds from which the length of the next is estimated."""
 
@@ -101,6 +102,11 @@ def obstacles(frontier: Frontier) -> dict[str, str]:
     return {name: why for name, why in found.items() if why}
 
 
+def never_served(frontier: Frontier) -> list[PlannedRound]:
+    """Sites and spiders that have a file and no group: no worker has served them."""
+    return [row for row in overview(frontier)[1] if row.state == NEW]
+
+
 def coming(frontier: Frontier, seconds: float) -> tuple[PlanState, list[Event], Mapping[str, PlannedGroup]]:
     """The rounds that begin in the next `seconds`, and all that is planned."""
     state = frontier.plan_state()
@@ -116,7 +122,7 @@ def _row(group: PlannedGroup, state: GroupState | None, now: float) -> PlannedRo
         new = "no worker has served it yet"
         if group.kind == "site":
             new += f", or its group was dropped: `gossamer round new {group.group}` starts it again"
-        word, why = ("paused", group.off) if group.off else ("new", new)
+        word, why = ("paused", group.off) if group.off else (NEW, new)
         return PlannedRound(group.group, group.kind, group.file, word, 0, None, None, None, why, False, group.off, 0, 0)
     action, at, why = next_decision(group, state, now)
     obstacle = obstacle_to(group, state, now)

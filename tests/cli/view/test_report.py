@@ -271,3 +271,15 @@ def test_rows_stay_whole_on_a_terminal_of_80_columns(
     lines = re.sub(r"\x1b\[[\d;]*m", "", command("report", "daily").out).splitlines()
     assert max(map(len, lines)) <= 80
     assert len([line for line in lines if re.match(r"\d{4}-\d\d-\d\d +newspapers ", line)]) == rows, lines
+
+
+def test_a_site_that_no_worker_has_served_is_stuck(frontier: ValkeyFrontier, command: Command) -> None:
+    """Its tasks may wait, and nothing else names it: it has no group yet."""
+    text = "site: lamps\nseeds: [{tasks: lamps:tasks}]\nlayers: {page: {fields: {title: h1}}}\n"
+    frontier.put_document("site", "lamps", text)
+    frontier.put_document("site", "off", text.replace("lamps", "off") + "active: false\n")
+    [row] = command("report", "stuck", "--json", code=1).json
+    assert (row["site"], row["what"]) == ("lamps", "its rounds")
+    assert row["why"].startswith("no worker has served it yet")
+    frontier.define("lamps", {"page": LanePolicy()})
+    assert command("report", "stuck").out == "nothing is stuck\n"

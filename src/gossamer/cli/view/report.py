@@ -15,7 +15,7 @@ from gossamer.cli.options import flag, option
 from gossamer.cli.timestamp import moment
 from gossamer.errors import UnknownGroup
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.planner.overview import obstacles
+from gossamer.planner.overview import never_served, obstacles
 from gossamer.status import report as reports
 from gossamer.status.chart import line_chart, png, svg
 
@@ -146,13 +146,16 @@ def stuck(
     """Show what waits and will not continue by itself, and why.
 
     Sites and spiders with pages or tasks left that are paused, full or served by no worker, layers that are paused or whose stage no
-    worker serves, and rounds that a planner cannot begin; pages that failed and wait for another try, a minute or longer; leases of workers that fell silent; hosts that are blocked or
-    paused. Exits with 1 if there is anything.
+    worker serves, rounds that a planner cannot begin, and sites and spiders with a file that no worker has served; pages that failed and
+    wait for another try, a minute or longer; leases of workers that fell silent; hosts that are blocked or paused. Exits with 1 if there
+    is anything.
     """
     with where.find() as frontier:
         groups = _groups(frontier, site)
         rows = list(reports.stuck(frontier, groups))
         rows += [reports.Stuck(x, "its rounds", why) for x, why in sorted(obstacles(frontier).items()) if x in groups]
+        if not site:
+            rows += [reports.Stuck(row.group, "its rounds", row.why) for row in never_served(frontier)]
     _write(("site", "what", "why"), rows, csv, json, "nothing is stuck")
     if rows:
         raise typer.Exit(exit_codes.FAILED)
