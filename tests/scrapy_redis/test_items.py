@@ -21,9 +21,9 @@ from gossamer.testing.servers import Server
 
 @pytest.mark.parametrize(
     ("failures", "ending", "goes"),
-    [("dead", Ending.FAILED, True), ("done", Ending.DONE, True), ("retry", Ending.RETRY, False)],
+    [("dead", Ending.FAILED, False), ("done", Ending.DONE, True), ("retry", Ending.RETRY, False)],
 )
-def test_data_go_with_the_settlement_unless_the_page_is_done_again(failures: str, ending: Ending, goes: bool) -> None:
+def test_data_go_with_the_settlement_of_a_page_that_is_done(failures: str, ending: Ending, goes: bool) -> None:
     lease = Lease(0, 1, "worker", "nonce", "group.main", "host", 0, 1, b"", 1, False, 60.0, 60.0)
     page = worker.LeasedPage(lease, Request("http://host/"))
     page.push.append(("list", b"data"))

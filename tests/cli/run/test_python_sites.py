@@ -324,3 +324,37 @@ def test_a_worker_says_when_the_code_is_not_what_it_has_loaded(place: Place) -> 
             finally:
                 worker.terminate()
         assert worker.returncode == 0
+
+
+HALFWAY = """
+from collections.abc import Iterator
+from gossamer import Output, Page, Site
+
+half = Site("half", seeds=["SITE/list"], politeness={"robots": "ignore"}, request={"retries": 0}, seen="round")
+half.rules("list", {"match": "^/list", "follow": [{"css": "a", "to": "page"}]})
+
+
+@half.layer("page", match="^/p/")
+def page(page: Page) -> Iterator[Output]:
+    yield {"url": page.url, "part": 1}
+    if page.css("h1::text").get() == "item 7":
+        raise ValueError("halfway")
+    yield {"url": page.url, "part": 2}
+"""
+
+
+def test_items_of_a_page_that_failed_halfway_come_with_its_replay(place: Place) -> None:
+    with Site() as site:
+        serve(site)
+        place.write(HALFWAY.replace("SITE", site.url), "half.py")
+        place.run("crawl", "half.py", "--json", "-w", "1")
+        place.run("items", "export", "half", "half.jsonl")
+        before = (place.directory / "half.jsonl").read_text().splitlines()
+        site.on("/p/7", Reply(body="<h1>mended</h1>"))
+        place.run("dead", "replay", "--all")
+        place.run("crawl", "half.py", "--resume", "--json", "-w", "1")
+        place.run("items", "export", "half", "half.jsonl")
+    after = (place.directory / "half.jsonl").read_text().splitlines()
+    every = Counter((f"{site.url}/p/{number}", part) for number in range(1, ITEMS + 1) for part in (1, 2))
+    brought = [Counter((item["url"], item["part"]) for item in map(json.loads, lines)) for lines in (before, after)]
+    assert brought == [Counter(one for one in every if not one[0].endswith("/7")), every]

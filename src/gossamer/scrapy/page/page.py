@@ -123,9 +123,10 @@ class LeasedPage:
         )  # fmt: skip
 
     def _dead(self, reason: str, detail: str) -> Settlement:
+        """Its requests are queued, as in Scrapy: if it is replayed, those that were seen are filtered. Items would be doubled."""
         return Settlement(
-            self.lease, Ending.FAILED, self.asked, self.items, reason=reason, detail=detail, push=self.push,
-            withheld=self.withheld, kept=self.kept, visit=self._visit(),
+            self.lease, Ending.FAILED, self.asked, reason=reason, detail=detail, withheld=self.withheld,
+            kept=self.kept, visit=self._visit(),
         )  # fmt: skip
 
     def _visit(self) -> PageVisit | None:
