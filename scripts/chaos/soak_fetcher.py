@@ -58,9 +58,9 @@ async def ask(fetcher: AiohttpFetcher, server: HardServer, chance: random.Random
     case = chance.choice(CASES)
     secure = chance.random() < 0.25
     url = server.secure_url(case.path) if secure else server.url(case.path, chance.choice(HOSTS))
-    options = FetchOptions(timeout=60, connect_timeout=30, read_timeout=30, max_size=500_000, verify=server.authority)
+    options = FetchOptions(timeout=60, connect_timeout=30, stall_timeout=30, max_size=500_000, verify=server.authority)
     if not case.quick:
-        options = options._replace(timeout=1.0, read_timeout=0.6)
+        options = options._replace(timeout=1.0, stall_timeout=0.6)
     try:
         if chance.random() < GIVEN_UP:
             async with asyncio.timeout(chance.random() * 0.02):

@@ -17,7 +17,7 @@ from gossamer.testing.servers import Server
 
 NAMES = dict.fromkeys((*ROBOTS, "a.test", "b.a.test", "other.test", "xn--bcher-kva.test"), "127.0.0.1")
 """Hosts that all are the hard server."""
-EASY = FetchOptions(timeout=30, connect_timeout=10, read_timeout=20, max_size=1_000_000)
+EASY = FetchOptions(timeout=30, connect_timeout=10, stall_timeout=20, max_size=1_000_000)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from gossamer.model.network import ANYWHERE, PRIVATE_ADDRESS, NetworkGuard
 AGENT = f"gossamer/{gossamer.__version__}"
 
 TIMEOUT = "timeout"
-"""No connection, no further byte, or not the whole response in time."""
+"""No connection, not the whole response in time, or a body that stands still."""
 CONNECT = "connect"
 DNS = "dns"
 TLS = "tls"
@@ -47,11 +47,12 @@ REASONS = (
 
 class FetchOptions(NamedTuple):
     """How to fetch the pages of a layer. Made once per layer: a fetcher prepares itself for each value and finds that again.
-    `timeout` limits the whole response, `read_timeout` the wait for the next byte; 0 is no limit."""
+    `timeout` limits the whole response, from the connection to the last byte, and is the only limit for the first one;
+    `stall_timeout` limits the wait for the next byte of a body; 0 is no limit."""
 
     timeout: float = 60.0
-    connect_timeout: float = 15.0
-    read_timeout: float = 30.0
+    connect_timeout: float = 20.0
+    stall_timeout: float = 30.0
     max_size: int = 32 * 2**20
     """Bytes of a body, as sent and as decoded."""
     user_agent: str = AGENT

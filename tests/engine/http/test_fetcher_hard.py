@@ -13,7 +13,7 @@ from gossamer.engine.http.connection.dns import CachingResolver
 from gossamer.model.fetch import REASONS, FetchError, FetchOptions
 from gossamer.model.page import PageRequest, Response
 
-EASY = FetchOptions(timeout=30, connect_timeout=10, read_timeout=20, max_size=1_000_000)
+EASY = FetchOptions(timeout=30, connect_timeout=10, stall_timeout=20, max_size=1_000_000)
 NOT_AGAIN = {
     "/compress",
     "/huge",
@@ -45,7 +45,7 @@ async def test_each_fault_has_its_reason(
     url = hard.secure_url(case.path) if secure else hard.url(case.path)
     options = EASY._replace(verify=hard.authority)
     if not case.quick:
-        options = options._replace(timeout=1.5, read_timeout=1.0)
+        options = options._replace(timeout=1.5, stall_timeout=1.0)
     if kept:
         assert (await fetcher.fetch(PageRequest(url.replace(case.path, "/ok"), options=options))).body == PAGE
     came = await outcome(fetcher, PageRequest(url, options=options))
@@ -68,10 +68,11 @@ async def test_time_outs_say_what_was_waited_for(hard: HardServer, fetcher: Aioh
     details = {}
     for path in ("/loris-head", "/loris-body", "/silence", "/stops"):
         with pytest.raises(FetchError) as caught:
-            await fetcher.fetch(PageRequest(hard.url(path), options=FetchOptions(timeout=1.5, read_timeout=1.0)))
+            await fetcher.fetch(PageRequest(hard.url(path), options=FetchOptions(timeout=1.5, stall_timeout=1.0)))
         details[path] = caught.value.detail
-    assert details["/loris-head"] == details["/loris-body"] == "the response was not complete within 1.5 s"
-    assert details["/silence"] == details["/stops"] == "nothing was received for 1 s"
+    assert details["/loris-head"] == details["/loris-body"] == "the response was not complete within 1.5 s (`timeout`)"
+    assert details["/silence"] == details["/loris-head"]
+    assert details["/stops"] == "the body stood still for 1 s"
 
 
 async def test_a_host_that_takes_no_connection_is_a_time_out(fetcher: AiohttpFetcher) -> None:

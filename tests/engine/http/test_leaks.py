@@ -23,8 +23,8 @@ SLOW = {case.path for case in CASES if not case.quick}
 async def ask_for(fetcher: AiohttpFetcher, hard: HardServer, count: int, seed: int) -> dict[str, int]:
     """A mix of everything by 40 at a time, some of them given up on the way; how often each outcome came."""
     chance = random.Random(seed)
-    patient = FetchOptions(timeout=60, connect_timeout=30, read_timeout=30, max_size=200_000)
-    hasty = patient._replace(timeout=0.3, read_timeout=0.2)
+    patient = FetchOptions(timeout=60, connect_timeout=30, stall_timeout=30, max_size=200_000)
+    hasty = patient._replace(timeout=0.3, stall_timeout=0.2)
     names = [f"h{number}.test" for number in range(5)]
     paths = [path for path in MIXED if path not in SLOW] * 4 + sorted(SLOW)
     ends: dict[str, int] = {}

@@ -15,7 +15,7 @@ from gossamer.engine.http.connection.proxies import ProxyGroup, ProxyPool, parse
 from gossamer.model.fetch import FetchError, FetchOptions
 from gossamer.model.page import PageRequest
 
-EASY = FetchOptions(timeout=30, connect_timeout=10, read_timeout=20)
+EASY = FetchOptions(timeout=30, connect_timeout=10, stall_timeout=20)
 
 
 class Clock:

@@ -14,7 +14,14 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from gossamer.engine.http.connection.connector import GUARD, IDLE_HOSTS, Connector, ConnectorResponse, session
+from gossamer.engine.http.connection.connector import (
+    GUARD,
+    IDLE_HOSTS,
+    Connector,
+    ConnectorResponse,
+    limit_stalls,
+    session,
+)
 from gossamer.engine.http.connection.dns import CachingResolver
 from gossamer.engine.http.failure import failure, is_stale
 from gossamer.engine.http.head import OriginHead, PreparedOptions, head
@@ -105,7 +112,7 @@ class AiohttpFetcher:
         started, reply = perf_counter(), None
         try:
             async with asyncio.timeout(options.timeout or None):
-                reply = await self._connector.again(place.key, data, options.read_timeout or None, options.guard)
+                reply = await self._connector.again(place.key, data, options.guard)
                 if reply is None:
                     return None
                 response = await self._read(request, reply, started, "", len(data))
@@ -180,6 +187,7 @@ class AiohttpFetcher:
             if len(body) > options.max_size:
                 body = wire = cut(body, options)
         else:
+            limit_stalls(response, options.stall_timeout)
             body, wire = await read(response, headers, options)
         cookies: tuple[str, ...] = ()
         if "set-cookie" in headers:

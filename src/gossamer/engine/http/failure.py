@@ -25,6 +25,8 @@ from gossamer.model.fetch import (
     FetchOptions,
 )
 
+CONNECTING = "`connect_timeout`, where it is not set a third of `timeout`"
+
 
 def is_stale(error: BaseException) -> bool:
     """Whether the server may simply have closed a kept connection in the meantime."""
@@ -55,13 +57,13 @@ def failure(error: BaseException, options: FetchOptions, proxy: str = "") -> Fet
         case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
             return FetchError(TLS, f"the secure connection failed ({_plain(error)})")
         case aiohttp.ConnectionTimeoutError():
-            return FetchError(TIMEOUT, f"no connection{by} within {options.connect_timeout:g} s")
+            return FetchError(TIMEOUT, f"no connection{by} within {options.connect_timeout:g} s ({CONNECTING})")
         case aiohttp.ClientConnectorError():
             return FetchError(CONNECT, f"{error.host}:{error.port} cannot be reached ({_plain(error)})")
         case aiohttp.ServerTimeoutError():
-            return FetchError(TIMEOUT, f"nothing was received{by} for {options.read_timeout:g} s")
+            return FetchError(TIMEOUT, f"the body stood still{by} for {options.stall_timeout:g} s")
         case asyncio.TimeoutError():
-            return FetchError(TIMEOUT, f"the response was not complete{by} within {options.timeout:g} s")
+            return FetchError(TIMEOUT, f"the response was not complete{by} within {options.timeout:g} s (`timeout`)")
         case aiohttp.ClientPayloadError():
             if "Connection" in str(error):
                 return FetchError(RESET, f"the connection broke in the middle of the body{by}")

@@ -58,11 +58,7 @@ def prepare(options: FetchOptions) -> PreparedOptions:
     for name, value in options.headers:
         headers.popall(name, None)
         headers[name] = value
-    timeout = aiohttp.ClientTimeout(
-        total=options.timeout or None,
-        sock_connect=options.connect_timeout or None,
-        sock_read=options.read_timeout or None,
-    )
+    timeout = aiohttp.ClientTimeout(total=options.timeout or None, sock_connect=options.connect_timeout or None)
     login = basic(*options.auth) if options.auth else ""
     return PreparedOptions(headers, timeout, login, "Cookie" in headers, "Referer" in headers, {})
 

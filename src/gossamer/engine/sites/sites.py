@@ -259,8 +259,7 @@ def options(
     timeout = _said(asking, "timeout", usual.timeout)
     return FetchOptions(
         timeout=timeout,
-        connect_timeout=_said(asking, "connect_timeout", min(usual.connect_timeout, timeout or usual.connect_timeout)),
-        read_timeout=min(usual.read_timeout, timeout) if timeout else usual.read_timeout,
+        connect_timeout=_said(asking, "connect_timeout", timeout / 3 if timeout else usual.connect_timeout),
         max_size=_said(asking, "max_size", usual.max_size),
         user_agent=_said(asking, "user_agent", AGENT),
         headers=tuple((asking.get("headers") or {}).items()),

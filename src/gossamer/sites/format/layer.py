@@ -159,9 +159,9 @@ class RequestRule(Body):
     """How to request pages. A layer's own keys override the site's."""
 
     timeout: Duration | None = None
-    """Limit for the whole response."""
+    """Limit for the whole response, from the connection to the last byte; the first byte may take all of it. A body that stands still for 30 seconds fails sooner. The next try begins when this one is over and its connection closed. Default: 60s; 0: no limit."""
     connect_timeout: Duration | None = None
-    """Limit for the connection."""
+    """Limit for the connection. Default: a third of `timeout`."""
     max_size: Size | None = None
     """Larger responses are failures."""
     retries: Whole | None = None

@@ -33,11 +33,11 @@ def key(url: URL, secure: Any) -> ConnectionKey:
 class ConnectorResponse:
     """The head of a response, and its body as it arrives: the part of aiohttp's response that is needed here."""
 
-    __slots__ = ("_connection", "content", "headers", "raw_headers", "reason", "status", "version")
+    __slots__ = ("connection", "content", "headers", "raw_headers", "reason", "status", "version")
     method = "GET"
 
     def __init__(self, connection: Connection, message: Any, content: aiohttp.StreamReader) -> None:
-        self._connection, self.content = connection, content
+        self.connection, self.content = connection, content
         self.status: int = message.code
         self.reason: str = message.reason
         self.version: aiohttp.HttpVersion = message.version
@@ -46,10 +46,18 @@ class ConnectorResponse:
 
     def release(self) -> None:
         """Give the connection back after the whole body."""
-        self._connection.release()
+        self.connection.release()
 
     def close(self) -> None:
-        self._connection.close()
+        self.connection.close()
+
+
+def limit_stalls(response: aiohttp.ClientResponse | ConnectorResponse, seconds: float) -> None:
+    """Let a body that is not complete fail when nothing of it arrives for so long."""
+    connection = response.connection
+    if seconds and connection is not None and connection.protocol is not None and not response.content.is_eof():
+        connection.protocol.read_timeout = seconds
+        connection.protocol.start_timeout()
 
 
 class BodyFailingHandler(ResponseHandler):
@@ -77,9 +85,7 @@ class Connector(aiohttp.TCPConnector):
         self.insisting: set[asyncio.Task[Any] | None] = set()
         self._idle_hosts = idle_hosts
 
-    async def again(
-        self, kept: ConnectionKey, head: bytes, read_timeout: float | None, guard: NetworkGuard = ANYWHERE
-    ) -> ConnectorResponse | None:
+    async def again(self, kept: ConnectionKey, head: bytes, guard: NetworkGuard = ANYWHERE) -> ConnectorResponse | None:
         """Send a GET with this head over a kept connection; None if there is none. Skips everything in aiohttp that such a request
         does not need."""
         connection = await super()._get(kept, [])
@@ -89,11 +95,8 @@ class Connector(aiohttp.TCPConnector):
             protocol = connection.protocol
             assert protocol is not None
             assert protocol.transport is not None
-            protocol.set_response_params(
-                read_until_eof=True, auto_decompress=False, read_timeout=read_timeout, **self.limits
-            )
+            protocol.set_response_params(read_until_eof=True, auto_decompress=False, **self.limits)
             protocol.transport.write(head)
-            protocol.start_timeout()
             while True:
                 message, content = await protocol.read()
                 if message.code >= 200 or message.code == 101:
