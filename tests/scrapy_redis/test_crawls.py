@@ -112,6 +112,36 @@ def test_a_flush_lets_unfiltered_starts_be_fetched_again(project: Project, site:
         assert Counter(site.paths()) == Counter(["/", *PAGES] * times)
 
 
+def test_a_killed_worker_does_not_keep_later_starts_from_flushing(project: Project, site: Site) -> None:
+    project.environ["SITE"] = site.url
+    add(project, PLAIN)
+    given = {"SCHEDULER_PERSIST": True, "SCHEDULER_FLUSH_ON_START": True, "GOSSAMER_LEASE_SECONDS": 60}
+    site.hold("/3")
+    killed = project.start("plain", **given)
+    site.reached("/3")
+    killed.kill()
+    site.release("/3")
+    before = Counter(site.paths())
+    for times in (1, 2):
+        log = project.start("plain", **given).ended()
+        assert "nothing was cleared" not in log
+        assert Counter(site.paths()) - before == Counter(["/", *PAGES] * times)
+
+
+def test_a_start_that_would_flush_clears_nothing_beside_a_worker(project: Project, site: Site) -> None:
+    project.environ["SITE"] = site.url
+    add(project, PLAIN)
+    site.hold("/3")
+    first = project.start("plain", SCHEDULER_PERSIST=True)
+    site.reached("/3")
+    second = project.start("plain", SCHEDULER_PERSIST=True, SCHEDULER_FLUSH_ON_START=True)
+    second.said("nothing was cleared, since other workers are there")
+    site.release("/3")
+    first.ended()
+    second.ended()
+    assert Counter(site.paths()) == Counter(["/", *PAGES])
+
+
 def test_a_spider_may_decide_itself_when_it_is_closed(project: Project, site: Site, there: Any) -> None:
     add(
         project,

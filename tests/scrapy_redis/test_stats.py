@@ -84,6 +84,36 @@ def test_the_hash_outlives_the_crawl_if_asked_to(
     assert redis.hgetall(f"of:{crawl_name}") == ({b"pages": b"2"} if persist else {})
 
 
+@pytest.mark.parametrize("persist", [True, False])
+def test_workers_that_have_left_leave_nothing_of_themselves(
+    persist: bool, valkey_server: Server, redis: Any, crawl_name: str
+) -> None:
+    first, second = (collector(valkey_server, crawl_name, SCHEDULER_PERSIST=persist) for _ in range(2))
+    for made in (first, second):
+        made.inc_value("pages", 2)
+        flushed(made)
+    for made in (first, second):
+        closed(made)
+    stats = [f"{crawl_name}:stats".encode()] if persist else []
+    assert redis.keys(f"*{crawl_name}*") == stats
+
+
+def test_a_last_call_that_is_repeated_changes_nothing(
+    fault_proxy: FaultProxy, valkey_server: Server, redis: Any, crawl_name: str
+) -> None:
+    made = collector(
+        valkey_server, crawl_name, url=fault_proxy.url, SCHEDULER_PERSIST=True, REDIS_PARAMS={"socket_timeout": 5}
+    )
+    made.inc_value("pages", 3)
+    flushed(made)
+    made.inc_value("pages", 4)
+    fault_proxy.lose_replies(match=b"leave")
+    wait_until(lambda: made.flush("leave"), "the server to be reached again")
+    assert redis.hgetall(f"{crawl_name}:stats") == {b"pages": b"7"}
+    assert redis.keys(f"*{crawl_name}*") == [f"{crawl_name}:stats".encode()]
+    assert made.get_value("pages") == 7
+
+
 def test_workers_of_both_kinds_add_up(valkey_server: Server, redis: Any, crawl_name: str) -> None:
     old, new, third = (collector(valkey_server, crawl_name, side) for side in (*SIDES, SIDES[1]))
     for number in range(20):

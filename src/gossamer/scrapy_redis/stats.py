@@ -11,6 +11,7 @@ import logging
 import secrets
 import threading
 import weakref
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Spider
@@ -36,9 +37,10 @@ GONE_SECONDS = 120.0
 
 # Applies changes once, notes that this worker is there, answers with all values.
 #
-# KEYS    1: the hash of stats; 2: hash of workers: incarnation -> number of its last call and when it came, 0 once it left
-# ARGV    1: incarnation; 2: number of the call; 3: stay, leave, or clear (leave, and delete the stats if nobody is left);
-#         4: seconds after which a silent worker has gone; then for each change: op, name, value, start
+# KEYS    1: the hash of stats; 2: hash of workers: incarnation -> number of its last call and when it came
+# ARGV    1: incarnation; 2: number of the call; 3: stay, leave, or clear (leave, and delete the stats if no worker is left);
+#         4: seconds after which a silent worker has gone; then for each change: op, name, value, start. A call that
+#         leaves has no changes: once it is forgotten who called, it may be sent again.
 # Returns name, value, name, value …
 SCRIPT = """
 local hash, workers, me, call = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
@@ -68,14 +70,16 @@ if not last or last:match('^%d+') ~= call then
 end
 local stored = redis.call('HGETALL', hash)
 if ARGV[3] ~= 'stay' then
-  redis.call('HSET', workers, me, call .. ' 0')
+  redis.call('HDEL', workers, me)
   local left = false
   for _, other in ipairs(redis.call('HVALS', workers)) do
     if now - tonumber(other:match('%d+$')) < tonumber(ARGV[4]) then left = true end
   end
-  if not left then
-    -- Not deleted: should this call be sent again, it must be known.
-    redis.call('EXPIRE', workers, 600)
+  if left then
+    -- A worker that lives lets it last longer again.
+    redis.call('EXPIRE', workers, math.ceil(tonumber(ARGV[4])))
+  else
+    redis.call('DEL', workers)
     if ARGV[3] == 'clear' then redis.call('DEL', hash) end
   end
 end
@@ -188,16 +192,16 @@ class HashStats(StatsCollector):
         while more:
             with self._lock:
                 changes, more = pending_counters.take(), pending_counters.in_arrears
-            said = (
-                self._incarnation,
-                pending_counters.number,
-                "stay" if more else then,
-                GONE_SECONDS,
-                *arguments(changes),
-            )
-            answer = convert_bytes_to_str(tuple(self.server.eval(SCRIPT, 2, key, _workers(key), *said)))
+            stored = self._call(key, "stay", changes)
             with self._lock:
-                pending_counters.heard(dict(zip(answer[::2], answer[1::2], strict=True)))
+                pending_counters.heard(stored)
+        if then != "stay":
+            self._call(key, then, ())
+
+    def _call(self, key: str, then: str, changes: Iterable[tuple[str, StatChange]]) -> dict[str, str]:
+        words = (self._incarnation, self._site_counters[key].number, then, GONE_SECONDS, *arguments(changes))
+        reply = convert_bytes_to_str(tuple(self.server.eval(SCRIPT, 2, key, _workers(key), *words)))
+        return dict(zip(reply[::2], reply[1::2], strict=True))
 
     def _pending_counters(self, spider: Spider | None = None) -> StatChanges:
         return self._site_counters.setdefault(self._get_key(spider), StatChanges())

@@ -18,6 +18,7 @@ from gossamer.model.reply import CLOSED
 from gossamer.scrapy import scheduler as worker
 from gossamer.scrapy.config import WorkerConfig
 from gossamer.scrapy.lanes import META
+from gossamer.scrapy.process.admission import recent, without_gone
 from gossamer.scrapy.setting_notes import delay_notes
 from gossamer.scrapy_redis import connection
 from gossamer.scrapy_redis.connection import Client, RedisError
@@ -36,7 +37,9 @@ logger = logging.getLogger(__name__)
 STEP = 0.02
 """Seconds between two steps of clearing of which the first found nothing."""
 SILENT_SECONDS = 15.0
-"""A worker silent for longer does not keep the last one from clearing up: three times as long as a living one is silent."""
+"""For how long a silent worker is waited for before it counts as alive: three times as long as a living one is silent."""
+POLL_SECONDS = 0.5
+"""Seconds between two questions whether silent workers have called again."""
 
 
 class LeasingScheduler(worker.FleetScheduler):
@@ -119,16 +122,27 @@ class LeasingScheduler(worker.FleetScheduler):
             await in_thread(self._next_round if drained else self._throw_away)
 
     async def _alone(self) -> bool:
-        workers = await self.ask(Frontier.workers)
-        now = max((each.seen for each in workers), default=0.0)
+        """Whether no other worker of the group lives. Waits for a silent one until it calls again or is known to be gone."""
+        config, began = self.join, None
         mine = self.courier.token.incarnation if hasattr(self, "courier") else ""
-        return not any(
-            each.info.get("group") == self.group
-            and each.incarnation != mine
-            and not each.closed
-            and now - each.seen < SILENT_SECONDS
-            for each in workers
-        )
+        while True:
+            now, called = await self.ask(Frontier.silent_workers, 0.0, recent(config))
+            listed = [
+                worker
+                for worker in called
+                if worker.info.get("group") == self.group and not worker.closed and worker.incarnation != mine
+            ]
+            others = [worker for worker in listed if worker.incarnation not in config.gone]
+            began = now if began is None else began
+            if not others:
+                for worker in listed:
+                    # What it held would else keep its lanes from being cleared until its leases run out.
+                    await self.ask(Frontier.gone, worker.incarnation, self.join.settings["GOSSAMER_GONE_SECONDS"])
+                return True
+            if any(worker.seen > began for worker in others) or now - began > SILENT_SECONDS:
+                return False
+            await self.calls.sleep(POLL_SECONDS)
+            config = await without_gone(self.ask, config, self.link.beside)
 
     def flush(self) -> None:
         """Throw away what waits, and forget what was seen; waits for the server."""

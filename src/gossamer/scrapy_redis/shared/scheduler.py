@@ -26,7 +26,7 @@ from gossamer.scrapy_redis.connection import Client, RedisError
 from gossamer.scrapy_redis.dupefilter import RFPDupeFilter
 from gossamer.scrapy_redis.fleet.filters import base_of
 from gossamer.scrapy_redis.queue import can_be_looked_at
-from gossamer.scrapy_redis.shared.presence import Presence
+from gossamer.scrapy_redis.shared.presence import GONE_SECONDS, Presence
 from gossamer.scrapy_redis.shared.queue_reader import QueueReader
 
 if TYPE_CHECKING:
@@ -134,7 +134,11 @@ class QueueScheduler(BaseScheduler):
             if alone:
                 self.flush()
             else:
-                logger.warning("SCHEDULER_FLUSH_ON_START: nothing was cleared, since other workers use the queue.")
+                logger.warning(
+                    "SCHEDULER_FLUSH_ON_START: nothing was cleared, since other workers use the queue, or did so until they "
+                    "were killed less than %d s ago.",
+                    GONE_SECONDS,
+                )
         if count := len(self.queue):
             log_resuming(spider, count)
 
