@@ -44,7 +44,7 @@ from gossamer.scrapy.process.idle import IdleCheck
 from gossamer.scrapy.process.membership import RoundMembership
 from gossamer.scrapy.process.reactor import Promise, close_spider, link_for
 from gossamer.scrapy.process.refusal import RefusedScheduler, refuse
-from gossamer.scrapy.process.shutdown import Shutdown
+from gossamer.scrapy.process.shutdown import Shutdown, wait_until_open
 from gossamer.scrapy.process.start import SpiderStart
 from gossamer.scrapy.request.codec import ItemsLease, RequestCodec
 from gossamer.scrapy.request.intake import RequestIntake
@@ -109,6 +109,7 @@ class FleetScheduler(BaseScheduler):
         settings = self.join.settings
         engine: Any = self.crawler.engine
         self.engine = engine
+        wait_until_open(self.crawler, settings)
         self.link = link_for(settings, self.join.host)
         self.calls = FrontierCalls(self.link)
         self.ask = self.calls.ask

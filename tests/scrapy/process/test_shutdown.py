@@ -36,6 +36,16 @@ SPIDER = """
         def close_spider(self, spider):
             return deferred_from_coro(in_thread(lambda: Last().close_spider(spider)))
 
+    class First:
+        def open_spider(self, spider=None):
+            return deferred_from_coro(in_thread(lambda: urllib.request.urlopen("SITE/opening").read()))
+
+        def process_item(self, item, spider=None):
+            return item
+
+        def close_spider(self, spider=None):
+            open("closed", "w").close()
+
     class LastWord:
         def __init__(self, crawler):
             self.crawler = crawler
@@ -186,6 +196,55 @@ def test_a_signal_while_the_spider_closes_does_not_cut_that_off(
     assert {Path(item["url"]).name for item in json.loads((tmp_path / "items.json").read_text())} == {"a", "b"}
     with ValkeyFrontier.open(load(given)) as frontier:
         assert not frontier.workers(), "it has told the frontier that it ends"
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_a_signal_while_the_spider_opens_closes_it(
+    variant: Variant, site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path
+) -> None:
+    site.on("/list", links("/a", "/b"))
+    site.hold("/opening")
+    given: dict[str, Any] = {"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": crawl_name}
+    project = Project(tmp_path, site, variant, ITEM_PIPELINES={"slow_spiders.First": 1}, **given)
+    with project.start() as process:
+        site.reached("/opening")
+        process.send_signal(signal.SIGTERM)
+        wait_until(lambda: "shutting down gracefully" in project.log.read_text(), "the signal to be noticed")
+        site.release("/opening")
+        assert process.wait(120) == 0, project.log.read_text()
+    assert "Spider closed (shutdown)" in project.log.read_text()
+    assert (tmp_path / "closed").exists(), "the pipeline was closed"
+    with ValkeyFrontier.open(load(given)) as frontier:
+        assert not frontier.workers(), "it has told the frontier that it ends"
+        assert [row.start for row in frontier.counts("slow").groups] != ["leased"]
+    assert project.run() == 0
+    assert {Path(item["url"]).name for item in json.loads((tmp_path / "items.json").read_text())} == {"a", "b"}
+
+
+def test_a_spider_that_does_not_open_is_closed_in_time(
+    site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path
+) -> None:
+    site.on("/list", links("/a", "/b"))
+    site.hold("/opening")
+    given: dict[str, Any] = {"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": crawl_name}
+    project = Project(
+        tmp_path,
+        site,
+        Variant(LAST, "uvloop"),
+        ITEM_PIPELINES={"slow_spiders.First": 1},
+        GOSSAMER_STOP_SECONDS=1,
+        **given,
+    )
+    with project.start() as process:
+        site.reached("/opening")
+        process.send_signal(signal.SIGTERM)
+        wait_until(lambda: "Spider closed (shutdown)" in project.log.read_text(), "the spider to be closed")
+        site.release("/opening")
+        process.wait(120)
+    assert "The spider was not opened in time" in project.log.read_text()
+    with ValkeyFrontier.open(load(given)) as frontier:
+        assert not frontier.workers()
+        assert [row.start for row in frontier.counts("slow").groups] == ["owed"]
 
 
 def test_a_long_close_is_waited_for_with_a_word_and_cut_off_by_a_second_signal(

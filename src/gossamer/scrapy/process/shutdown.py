@@ -7,9 +7,12 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+
 from gossamer.errors import WorkerFailed
 from gossamer.model.plural import counted_were
 from gossamer.scrapy.page import engine_hooks
+from gossamer.scrapy.page.engine_hooks import is_closing
 from gossamer.scrapy.page.pages import LeasedPages
 from gossamer.scrapy.process.exit_code import fail
 from gossamer.scrapy.process.reactor import Promise, later
@@ -23,8 +26,45 @@ LEAST = 0.1
 
 SELF = 25.0
 """Seconds that a stop waits for the close of a spider which may wait for that stop, where GOSSAMER_STOP_SECONDS is 0."""
+POLL_SECONDS = 0.1
+"""Seconds between two checks whether a spider is open."""
 _closing: ContextVar[Any] = ContextVar("closing", default=None)
 """The engine of which this code is part of the close."""
+
+
+def wait_until_open(crawler: Any, settings: Settings) -> None:
+    """Let a stop of the crawler that comes while its spider is being opened wait until that is through, and close the spider then. Scrapy
+    itself ignores such a stop, and a signal ends the process in the middle of the opening."""
+    engine, on_coroutines = crawler.engine, hasattr(crawler, "stop_async")
+    original = crawler.stop_async if on_coroutines else crawler.stop
+    limit = settings["GOSSAMER_STOP_SECONDS"] or SELF
+
+    def is_opening() -> bool:
+        return crawler.crawling and not engine.running and engine.spider is not None and not is_closing(engine)
+
+    async def stop() -> None:
+        waited = 0.0
+        while is_opening() and waited < limit:
+            woken = Promise()
+            later(POLL_SECONDS, woken.keep)
+            await woken
+            waited += POLL_SECONDS
+        if is_opening():
+            logger.error("The spider was not opened in time (GOSSAMER_STOP_SECONDS): it is closed as it is.")
+            await _closed(engine)
+        await (original() if on_coroutines else maybe_deferred_to_future(original()))
+
+    if on_coroutines:
+        crawler.stop_async = stop
+    else:  # Scrapy 2.13
+        crawler.stop = lambda: deferred_from_coro(stop())
+
+
+async def _closed(engine: Any) -> None:
+    if hasattr(engine, "close_spider_async"):
+        await engine.close_spider_async(reason="shutdown")
+    else:
+        await maybe_deferred_to_future(engine.close_spider(engine.spider, reason="shutdown"))
 
 
 class Shutdown:
@@ -54,7 +94,7 @@ class Shutdown:
     async def _wait(self) -> None:
         """Until a close that has begun is through. A handler of `spider_closed` may wait for the stop itself, and a signal that interrupts
         one looks like that: neither is waited for without end."""
-        if not engine_hooks.is_closing(self._engine):
+        if not is_closing(self._engine):
             return
         closed = Promise()
         self._waiting.append(closed)
