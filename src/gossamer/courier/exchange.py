@@ -21,6 +21,7 @@ from gossamer.errors import FrontierUnavailable
 from gossamer.frontier.contract import Frontier
 from gossamer.model import AddOutcome, ExchangeReply, PartitionState, SettleOutcome
 from gossamer.model.counter_names import EXCHANGE_SECONDS, EXCHANGES, OUTAGES, WENT_BACK
+from gossamer.model.request import AddKey
 
 if TYPE_CHECKING:
     from gossamer.courier.courier import Courier
@@ -199,5 +200,5 @@ class ExchangeLoop:
                 self._courier.added(call, outcomes, invalid, self._link.now())
                 self.plan()
 
-        requests, name = [request for request, _ in call.add], f"{call.token.incarnation}:{call.token.sequence}"
-        self._link.call(Frontier.add, told, requests, key=name)
+        key = AddKey(f"add {call.token.incarnation}:{call.token.sequence}")
+        self._link.call(Frontier.add, told, [request for request, _ in call.add], key=key)

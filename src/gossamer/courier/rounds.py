@@ -12,6 +12,7 @@ from gossamer.errors import GossamerError
 from gossamer.frontier.contract import Frontier
 from gossamer.model import PartitionState, Token
 from gossamer.model.reply import START_FAILED
+from gossamer.model.request import AddKey
 
 logger = logging.getLogger(__name__)
 
@@ -29,16 +30,16 @@ async def states_now(ask: Ask, token: Token) -> Mapping[int, PartitionState]:
     return (await ask(Frontier.exchange, token.next().next(), everywhere=True)).states
 
 
-def start_key(group: str, number: int, place: int | str) -> str:
+def start_key(group: str, number: int, place: int | str) -> AddKey:
     """The key of a start's request at a place: whoever runs the start again adds nothing twice. The server reads the round's number in
     it (parts/state/enqueue.lua)."""
-    return f"s{group}:{number}:{place}"
+    return AddKey(f"s{group}:{number}:{place}")
 
 
 async def bury_start(ask: Ask, sleep: Sleep, group: str, number: int, error: BaseException) -> None:
     """Make a dead letter of a start that failed: what it yielded counts, and the rest must not go unnoticed."""
     detail = "".join(traceback.format_exception(error))
-    key = f"start {group} {number}"
+    key = AddKey(f"start {group} {number}")
     await patiently(ask, sleep, "", Frontier.bury, group, b"", reason=START_FAILED, key=key, detail=detail)
 
 

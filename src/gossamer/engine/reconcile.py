@@ -19,6 +19,7 @@ from gossamer.errors import GossamerError, SiteError, UnknownDocument, UnknownGr
 from gossamer.frontier.contract import Frontier
 from gossamer.model import AddOutcome
 from gossamer.model.page import PageRequest
+from gossamer.model.request import AddKey
 from gossamer.settings import Settings
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.file.params import Parameters, parameters
@@ -183,7 +184,7 @@ def queue(
             except (GossamerError, ValueError) as error:
                 result.refused.append(f"{link.url}: {error}")
                 continue
-            keys.append(f"reconcile:{lane}:{number}:{link.fingerprint:x}")
+            keys.append(AddKey(f"reconcile:{lane}:{number}:{link.fingerprint:x}"))
         outcomes = frontier.add(requests, key=keys)[0] if requests else []
         result.missing += len(batch)
         result.queued += sum(one is AddOutcome.ADDED for one in outcomes)

@@ -105,7 +105,7 @@ class Frontier(Protocol):
         """Add requests from a producer, in as many bounded calls as they need. Return one outcome per request; an
         invalid request does not keep the others from being added. With `bound`, limits apply. With `key`, unfiltered
         requests are added once per key and position in the list, however often you call this; with a list of keys, one
-        per request, once per key. With `token`, a repeated call returns what the first one returned."""
+        per request, once per key; a key may be any text, and never meets those that Gossamer makes. With `token`, a repeated call returns what the first one returned."""
 
     def renew(self, token: Token, leases: Sequence[Lease]) -> list[Lease | None]:
         """Return the leases with a new deadline; None for a lease that another worker holds by now: stop working

@@ -37,6 +37,23 @@ class Request(NamedTuple):
     delay: float = 0.0
 
 
+class AddKey(str):
+    """A key that Gossamer makes for what it adds by itself. Each kind has a beginning of its own (`s`: starts, `t`: tasks, `m`: requests of
+    scrapy-redis, `x`: items of no page, `add `, `start `, `replay `, `reconcile:`, hexadecimal digits: children of pages), and none begins
+    like those of producers."""
+
+    __slots__ = ()
+
+
+PRODUCERS = "p"
+"""How the keys of producers begin on the server, whatever their text is."""
+
+
+def stored_key(key: str) -> str:
+    """The key as the server keeps it."""
+    return key if isinstance(key, AddKey) else PRODUCERS + key
+
+
 _made: set[str] = set()
 _inherited: set[str] = set()
 

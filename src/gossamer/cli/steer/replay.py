@@ -9,6 +9,7 @@ from gossamer.errors import DecodingError, EncodingError
 from gossamer.frontier import codec
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, DeadLetter, Request
+from gossamer.model.request import AddKey
 
 RETRIES = "retry_times"
 ADJUSTED = "priority_adjust"
@@ -39,7 +40,7 @@ class Replay:
     def _again(self, partition: int, pairs: Sequence[tuple[DeadLetter, Request | None]]) -> int:
         """Queued under a name of their own, which makes a repeat harmless, then let go."""
         requests = [request for _, request in pairs if request is not None]
-        names = [f"replay {letter.partition}.{letter.id} {letter.at}" for letter, _ in pairs]
+        names = [AddKey(f"replay {letter.partition}.{letter.id} {letter.at}") for letter, _ in pairs]
         outcomes, _, _ = self._frontier.add(requests, bound=False, key=names)
         kept = (AddOutcome.ADDED, AddOutcome.DUPLICATE)
         queued = [letter.id for (letter, _), outcome in zip(pairs, outcomes, strict=True) if outcome in kept]

@@ -20,6 +20,7 @@ from gossamer.errors import BadTask, FrontierUnavailable, InvalidRequest, Memory
 from gossamer.frontier.contract import Frontier
 from gossamer.model import AddOutcome, Request, Task, Token
 from gossamer.model.reply import BAD_TASK, POISON
+from gossamer.model.request import AddKey
 
 logger = logging.getLogger(__name__)
 
@@ -159,7 +160,7 @@ class TaskIntake:
                 continue
             for number, request in enumerate(made):
                 self._requests.append(request)
-                self._keys.append(f"t{self.source}:{task.identity}:{number}")
+                self._keys.append(AddKey(f"t{self.source}:{task.identity}:{number}"))
                 self._owners.append(task)
         self._taken(len(self._tasks))
         self._add()
@@ -214,7 +215,7 @@ class TaskIntake:
             self._settle()
             return
         task, reason, detail = self._buried[0]
-        key = f"t{self.source}:{task.identity}"
+        key = AddKey(f"t{self.source}:{task.identity}")
         self.link.call(Frontier.bury, self._one_buried, self.group, task.data, reason=reason, key=key, detail=detail)
 
     def _one_buried(self, _answer: Any, error: BaseException | None) -> None:

@@ -27,6 +27,7 @@ from gossamer.frontier.contract import Frontier
 from gossamer.model import Request as FrontierRequest
 from gossamer.model import StartState
 from gossamer.model.reply import UNSERIALIZABLE
+from gossamer.model.request import AddKey
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -74,14 +75,14 @@ class SpiderStart:
     def put(self, asked: FrontierRequest, place: int, request: Request) -> None:
         self._request_adder.put(asked, self._key(place), request)
 
-    def _key(self, place: int) -> str:
+    def _key(self, place: int) -> AddKey:
         return start_key(self._group, self._round, place)
 
     def item(self, data: bytes | None) -> None:
         """An item without a page has passed the pipelines; None: it was dropped, or is not for the stream."""
         place = self._claim()
         if data is not None:
-            key = f"x{secrets.token_hex(8)}" if place is None else self._key(place)
+            key = AddKey(f"x{secrets.token_hex(8)}") if place is None else self._key(place)
             self.carrying += 1
             self._request_adder.put(self._scheduler.request_codec.carry(data, key), key, None)
         self._items.discard(-1 if place is None else place)
@@ -116,7 +117,7 @@ class SpiderStart:
         self._when_buried = do
 
     async def _bury(self, place: int | None, payload: bytes, reason: str, detail: str) -> None:
-        key = f"start {f'x{secrets.token_hex(8)}' if place is None else self._key(place)}"
+        key = AddKey(f"start {f'x{secrets.token_hex(8)}' if place is None else self._key(place)}")
         await self._patiently(Frontier.bury, self._group, payload, reason=reason, key=key, detail=detail)
         self._items.discard(-1 if place is None else place)
 

@@ -24,6 +24,7 @@ from gossamer.frontier.snapshot import line
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import AddOutcome, LanePolicy, Order, SeenPolicy, SeenScope, host_of
 from gossamer.model import Request as Asked
+from gossamer.model.request import AddKey
 from gossamer.scrapy.lanes import MAIN
 from gossamer.scrapy.seen.memory import number_of_custom
 from gossamer.scrapy_redis.connection import RedisError
@@ -170,7 +171,7 @@ class Transfer:
             except GossamerError as error:
                 self._bury(self._legible(one), name, "unreadable", str(error))
             else:
-                keys.append(f"m{self._group}:{name}")
+                keys.append(self._key(name))
         if self._digests is DigestKind.NONE:
             self._remember([one.fingerprint for one in asked])
         outcomes, invalid, _ = self._frontier.add(asked, bound=False, key=keys)
@@ -180,9 +181,12 @@ class Transfer:
             else:
                 self._bury(asked[index].payload, keys[index], "refused", invalid.get(index, outcome.name.lower()))
 
+    def _key(self, name: str) -> AddKey:
+        return AddKey(f"m{self._group}:{name}")
+
     def _bury(self, data: bytes, name: str, reason: str, detail: str) -> None:
         """Kept as a dead letter: nothing that was queued goes away silently."""
-        self._frontier.bury(self._group, data, reason=reason, key=f"m{self._group}:{name}", detail=detail)
+        self._frontier.bury(self._group, data, reason=reason, key=self._key(name), detail=detail)
         self.report.done[reason] += 1
 
     def _legible(self, data: bytes) -> bytes:

@@ -12,6 +12,7 @@ from gossamer.frontier.verbs.control.control import ControlVerbs
 from gossamer.frontier.verbs.work.batch import RECORD
 from gossamer.model import DeadLetter
 from gossamer.model.policy import group_name
+from gossamer.model.request import stored_key
 
 MOST_BYTES = 4 * 1024 * 1024
 """A call reads no further dead letter after so many bytes."""
@@ -68,7 +69,7 @@ class DeadLetterVerbs:
             "priority": 0,
             "reason": reason,
             "detail": detail,
-            "key": key,
+            "key": stored_key(key),
         }
         [reply] = yield [
             function_call(

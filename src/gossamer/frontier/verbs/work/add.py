@@ -15,6 +15,7 @@ from gossamer.frontier.verbs.work.batch import ADDED, REFUSED, Batches, Place, R
 from gossamer.frontier.verbs.work.outbox import CALL_BYTES, CALL_REQUESTS
 from gossamer.model import AddOutcome, Request, Token, inherited
 from gossamer.model.reply import Added, Invalid
+from gossamer.model.request import stored_key
 
 
 class AddVerbs:
@@ -62,7 +63,7 @@ class AddVerbs:
         elif not key:
             entry = ""
         else:
-            entry = f"k{key}:{index}" if isinstance(key, str) else f"k{key[index]}"
+            entry = f"k{stored_key(key)}:{index}" if isinstance(key, str) else f"k{stored_key(key[index])}"
         return keys.partition_of(request.host, self.partitions), place, entry, record
 
     def produce(self, token: Token, batches: Batches, *, bound: bool = True) -> Verb[int | None]:

@@ -13,6 +13,7 @@ from gossamer.frontier.connection.router import RoutedCommand
 from gossamer.frontier.server import keys
 from gossamer.frontier.verbs.control import control
 from gossamer.model import GroupPolicy, HostPolicy, LanePolicy, SeenKind, SeenPolicy, SeenScope, fingerprint
+from gossamer.model.request import AddKey
 from gossamer.testing.contract.crawl import ADDED, DUPLICATE, FULL, Crawl
 
 POLICIES = {
@@ -78,6 +79,18 @@ class TestSeenMeansStored:
         assert crawl.frontier.add(requests[:2], key=["start 0", "start 1"])[0] == [ADDED, ADDED]
         assert crawl.frontier.add(requests, key=["start 0", "start 1", "start 2"])[0] == [DUPLICATE, DUPLICATE, ADDED]
         assert crawl.frontier.add(requests[1:], key=["start 1", "start 2"])[0] == [DUPLICATE, DUPLICATE]
+
+    def test_keys_of_producers_are_their_own_whatever_they_look_like(self, crawl: Crawl) -> None:
+        """A start's key of a round that has not begun counts as known, and a task's is known once the task was taken."""
+        crawl.frontier.define("hop", {"a": LanePolicy()})
+        requests, token = crawl.requests(["x"], lane="hop.a", dont_filter=True), "0" * 16
+        looks = ["shop:2026:17", "turls:0:0", "start hop 0", "replay 0.1 2", "reconcile:hop.a:0:1", "mhop:queue:0"]
+        for key in [*looks, f"add {token}:1:0", f"x{token}", f"{token}:1:0", "pkey"]:
+            crawl.frontier.add(requests, key=[AddKey(key)])
+            assert crawl.frontier.add(requests, key=[key])[0] == [ADDED], key
+            assert crawl.frontier.add(requests, key=[key])[0] == [DUPLICATE], key
+            crawl.frontier.bury("hop", b"", reason="bad", key=AddKey(f"bad {key}"))
+            assert crawl.frontier.bury("hop", b"", reason="bad", key=f"bad {key}"), key
 
     def test_keys_are_kept_for_a_week_and_no_more_of_them(self, crawl: Crawl) -> None:
         crawl.define({"a": LanePolicy(seen=SeenPolicy(scope=SeenScope.NEVER))})
