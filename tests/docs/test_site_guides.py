@@ -121,7 +121,7 @@ def test_a_page_with_many_records_turns_by_its_cursor(tmp_path: Path) -> None:
 
 
 def test_the_old_forum_is_read_as_the_guide_says(tmp_path: Path) -> None:
-    [site] = sites("charsets-and-broken-html", tmp_path)
+    site, forums = sites("charsets-and-broken-html", tmp_path)
     html = (
         "<html><h1>Привет &amp;amp;\n мир<div class=post><p>Текст<script>x<y</script></div>"
         f"<i class=date>03.02.2024, 10:00</i>views: 17<p>{'.' * 500}</html>"
@@ -133,6 +133,9 @@ def test_the_old_forum_is_read_as_the_guide_says(tmp_path: Path) -> None:
     assert "x<y" not in record.fields["text"]
     assert record.fields["views"] == 17
     assert record.fields["written"].isoformat() == "2024-02-03T10:00:00+03:00"
+    title = "<h1>Привет</h1>".encode("koi8-r")
+    reading = forums.read("page", Response("https://two.example/", 200, {}, title, {"enc": "koi8-r"}))
+    assert reading.records[0].fields == {"title": "Привет"}
 
 
 async def test_the_handler_runs(tmp_path: Path) -> None:

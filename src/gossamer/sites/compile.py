@@ -14,6 +14,7 @@ from gossamer.model.page import NOTHING, PageRequest, Record, Response
 from gossamer.model.table import PagePart, Row, Table
 from gossamer.sites import plan
 from gossamer.sites.crossing import crosses, split
+from gossamer.sites.extract.charset.charset import GUESSED
 from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.layer import LayerReader, RuleProblems, compile_layer
 from gossamer.sites.file.environment import revealed_site, sent_late, variables
@@ -197,6 +198,14 @@ class CompiledSite:
 
     def _content(self, layer: str, rule: Layer, page: Response) -> PageContent:
         return PageContent(page, layer, rule.format, rule.encoding, self)
+
+    def charset(self, layer: str, page: Response) -> str:
+        """The character set of a page, and whether it is a guess; "" for binary pages."""
+        content = self._content(layer, rule, page) if (rule := self.layers.get(layer)) is not None else None
+        if content is None or content.format is Format.BINARY:
+            return ""
+        content.text()
+        return f"{content.codec()} (a guess)" if content.doubt == GUESSED else content.codec()
 
     def own_url(self, layer: str, page: Response) -> str:
         """The URL that a page is stored under: the one it was fetched from, or, if the identity says so, the one it names as its own."""

@@ -62,6 +62,8 @@ LEFT_OUT = {
     names.LIMITED: "pages with links beyond limit, pages or limits.depth",
     names.BROKEN: "pages of XML not well-formed, perhaps read in part",
     names.NOWHERE: "entries without an address",
+    names.DOUBTED: "pages whose character set was guessed, or is another than they say",
+    names.DAMAGED: "pages with characters that were replaced",
     names.UNREADABLE: "pages with a value that is not of its type",
     names.LACKING: "pages that lack a required field",
     names.SEEDS_EMPTY: "seeds with neither records nor links",

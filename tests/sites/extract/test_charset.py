@@ -7,9 +7,9 @@ import codecs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.sites.extract.small_site import fields, read, saved
+from tests.sites.extract.small_site import SmallSite, fields, read, saved
 
-from gossamer.sites.extract import charset
+from gossamer.sites.extract.charset import charset
 
 RULE = "fields: {title: h1, text: p.t}"
 
@@ -51,6 +51,8 @@ def p(text: str) -> str:
         (p("é").encode("utf-16-be"), "text/html", "utf-16-be"),
         (p("é").encode("cp1252"), "text/html; charset=ISO-8859-1", "cp1252"),
         (p("é").encode(), "text/html; charset=ISO-8859-1", "cp1252"),
+        (p("中").encode("gbk"), "text/html; charset=x-gbk", "gb18030"),
+        (b"<meta charset=iso88592>" + p("ł").encode("iso8859-2"), "", "iso8859-2"),
         ('{"t": "é"}'.encode(), "application/json;charset=ISO-8859-1", "utf-8"),
         ('{"t": "é"}'.encode("cp1252"), "application/json;charset=ISO-8859-1", "cp1252"),
         ('{"t": "中"}'.encode("gbk"), "application/json;charset=gbk", "gb18030"),
@@ -72,9 +74,9 @@ def p(text: str) -> str:
     ],
 )
 def test_what_goes_before_what(body: bytes, content_type: str, name: str) -> None:
-    found = charset.find(body, content_type)
-    assert found.name == name
-    assert charset.decode(body, found)[0].startswith(("<", "{"))
+    result = charset.read(body, content_type)
+    assert (result.codec or charset.declared(body, content_type) or "utf-8") == name
+    assert result.text.startswith(("<", "{"))
 
 
 @pytest.mark.parametrize(
@@ -126,13 +128,161 @@ LABELS = st.one_of(
 @settings(deadline=None)
 def test_no_bytes_and_no_label_is_an_error(body: bytes, header: str, label: str) -> None:
     for page in (body, b"<meta charset='" + label.encode() + b"'>" + body):
-        found = charset.find(page, f"text/html; charset={header}", label)
-        text, _ = charset.decode(page, found)
-        assert isinstance(text, str)
+        for encoding in (label, None):
+            assert isinstance(charset.read(page, f"text/html; charset={header}", encoding).text, str)
+            assert isinstance(charset.read(page, encoding=encoding).text, str)
 
 
 @given(st.text(min_size=1, max_size=50), st.sampled_from(["utf-8", "gb18030", "utf-16-le", "utf-16-be"]))
 @settings(deadline=None)
 def test_what_is_said_is_what_is_read(text: str, codec: str) -> None:
     body = text.encode(codec, "ignore")
-    assert charset.decode(body, charset.Charset(codec))[0] == body.decode(codec)
+    assert charset.read(body, encoding=codec).text == body.decode(codec).removeprefix("\ufeff")
+
+
+TEXTS = {
+    "gb18030": "编译器把源代码翻译成目标程序。昨天晚上，论坛里的用户讨论了这个问题，并且提出了许多有用的建议。",
+    "big5": "編譯器把原始碼翻譯成目的程式。昨天晚上，論壇裡的使用者討論了這個問題，並且提出了許多有用的建議。",
+    "cp932": "昨日の夜、掲示板で利用者がこの問題について話し合い、役に立つ提案をたくさん出しました。表示能力もソフトで十分です。",
+    "euc_jp": "昨日の夜、掲示板で利用者がこの問題について話し合い、役に立つ提案をたくさん出しました。表示能力もソフトで十分です。",
+    "cp949": "어제 저녁 게시판에서 사용자들이 이 문제에 대해 이야기하고 쓸모 있는 제안을 많이 내놓았습니다.",
+    "cp1251": "Вчера вечером пользователи форума обсудили этот вопрос и внесли много полезных предложений. Цены снижены.",
+    "koi8-r": "Вчера вечером пользователи форума обсудили этот вопрос и внесли много полезных предложений. Цены снижены.",
+    "iso8859-2": "Wczoraj wieczorem użytkownicy forum omówili to zagadnienie i zgłosili wiele pożytecznych wniosków. Ceny są niższe niż myślał książę.",
+    "cp1250": "Včera večer uživatelé fóra projednali tuto otázku a předložili mnoho užitečných návrhů. Žluťoučký kůň šel ještě dál.",
+    "cp1252": "Gestern Abend haben die Nutzer über diese Frage gesprochen und viele nützliche Vorschläge gemacht. Größere Mühe wäre nötig gewesen.",
+    "cp1253": "Χθες το βράδυ οι χρήστες του φόρουμ συζήτησαν αυτό το θέμα και έκαναν πολλές χρήσιμες προτάσεις. Άρα ναι.",
+    "cp1254": "Dün akşam forumdaki kullanıcılar bu konuyu görüştüler ve birçok yararlı öneride bulundular. Fiyatlar düştü, ışık açık kaldı.",
+    "cp1255": "אתמול בערב דנו משתמשי הפורום בשאלה הזאת והעלו הצעות מועילות רבות. המחירים ירדו.",
+    "cp1256": "ناقش مستخدمو المنتدى هذه المسألة مساء أمس وقدموا اقتراحات كثيرة مفيدة. انخفضت الأسعار.",
+    "cp1257": "Vakar vakare forumo naudotojai aptarė šį klausimą ir pateikė daug naudingų pasiūlymų. Kainos sumažėjo, žąsys išskrido.",
+    "cp874": "เมื่อวานตอนเย็นผู้ใช้ในกระดานข่าวได้พูดคุยเรื่องนี้และเสนอความคิดที่มีประโยชน์มากมาย",
+}
+LEGACY = sorted(TEXTS)
+PAGE = '<html><head><title>{0}</title><script>if (a < b) {{ go("x"); }}</script></head><body class="old"><p class="t">{0}</p></body></html>'
+
+
+def legacy(name: str, times: int = 1) -> tuple[bytes, str]:
+    text = " ".join([TEXTS[name]] * times)
+    return PAGE.format(text).encode(name), text
+
+
+@pytest.mark.parametrize("times", [1, 40])
+@pytest.mark.parametrize("name", LEGACY)
+def test_a_page_that_says_nothing_is_read_as_what_its_bytes_look_like(name: str, times: int) -> None:
+    body, text = legacy(name, times)
+    reading = read("fields: {t: p.t}", body, content_type="text/html")
+    assert reading.records[0].fields == {"t": text}
+    assert reading.doubt == charset.GUESSED
+    assert reading.notes[0].startswith("charset: the page says none and is not UTF-8; it was read as ")
+
+
+@pytest.mark.parametrize("name", LEGACY)
+@pytest.mark.parametrize("wrong", ["header", "meta"])
+def test_what_a_page_says_loses_against_bytes_that_it_cannot_decode(name: str, wrong: str) -> None:
+    body, text = legacy(name)
+    if wrong == "meta":
+        body = body.replace(b"<head>", b"<head><meta charset=utf-8>")
+    reading = read("fields: {t: p.t}", body, content_type=f"text/html{'; charset=utf-8' if wrong == 'header' else ''}")
+    assert reading.records[0].fields == {"t": text}
+    assert reading.doubt == charset.GUESSED
+    assert reading.notes[0].startswith("charset: the page says utf-8, which does not fit; it was read as ")
+
+
+@pytest.mark.parametrize("label", ["gbk", "shift_jis", "windows-1252", "euc-kr"])
+def test_a_page_of_another_label_that_is_utf_8(label: str) -> None:
+    text = TEXTS["gb18030"] + TEXTS["cp932"]
+    result = charset.read(PAGE.format(text).encode(), f"text/html; charset={label}")
+    assert (result.text == PAGE.format(text), result.doubt) == (True, charset.GUESSED)
+
+
+def test_a_page_that_a_browser_would_read_wrong_is_read_so_and_counted() -> None:
+    reading = read("fields: {t: p}", p("Zoë").encode(), content_type="text/html; charset=iso-8859-1")
+    assert reading.records[0].fields == {"t": "ZoÃ«"}
+    assert reading.doubt == charset.GUESSED
+    assert "all of it is UTF-8" in reading.notes[0]
+
+
+@pytest.mark.parametrize("name", ["gb18030", "big5", "cp932", "euc_jp", "cp949", "cp1253", "cp1255", "cp874"])
+def test_a_damaged_byte_does_not_change_what_a_page_is_taken_for(name: str) -> None:
+    body, text = legacy(name, 10)
+    place = body.rindex(b"</p>") - len(body) // 4 * 2
+    body = body[:place] + (b"\xff" if name[:3] == "cp1" or name == "cp874" else b"\x85\x20") + body[place:]
+    result = charset.read(body)
+    assert result.doubt == charset.REPLACED
+    assert result.text[:200] == PAGE.format(text)[:200]
+    said = charset.read(body, f"text/html; charset={name}")
+    assert (said.codec, said.doubt) == (result.codec, charset.REPLACED)
+
+
+@pytest.mark.parametrize("text", ["© 2004", "It’s – fine", "£5", "25 °C", "Straße", "“Öffnungszeiten”", "café", "\xa0"])
+def test_a_few_signs_of_western_typesetters_are_windows_1252(text: str) -> None:
+    assert charset.read(p(text).encode("cp1252")).text == p(text)
+
+
+def test_japanese_mail_encoding_is_recognised_by_its_escapes() -> None:
+    result = charset.read(p("昨日の夜").encode("iso-2022-jp"))
+    assert (result.text, result.doubt) == (p("昨日の夜"), charset.GUESSED)
+
+
+def test_the_text_may_come_after_much_markup() -> None:
+    body = b"<script>" + b"x = 1; " * 100_000 + b"</script>" + legacy("gb18030")[0]
+    assert TEXTS["gb18030"] in charset.read(body).text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\xff" * 1_000_000,
+        b"<\xe4" * 500_000,
+        b"\x81\x30" * 500_000,
+        bytes(range(128, 256)) * 8_000,
+        "".join(map(chr, range(0x4E00, 0x9000))).encode() * 10 + b"\xff" * 10,
+        b"a\x81<" * 300_000,
+    ],
+)
+def test_only_a_part_of_a_page_is_looked_at_to_guess(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    detector = charset._detector()
+
+    def detect(piece: bytes, **options: object) -> object:
+        looked.append(len(piece))
+        return detector(piece, **options)
+
+    monkeypatch.setattr(charset, "_detector", lambda: detect)
+    for label in ("", "text/html; charset=utf-8", "text/html; charset=iso-8859-1"):
+        charset.read(body, label)
+    assert sum(looked) < 500_000
+
+
+@pytest.mark.parametrize("body", [b"<p>plain</p>", p("é中").encode(), p("é").encode("cp1252")])
+def test_pages_in_ascii_or_utf_8_or_as_they_say_are_not_guessed(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(charset, "_detector", lambda: pytest.fail("guessed"))
+    said = "" if body.isascii() or b"\xc3" in body else "text/html; charset=iso-8859-1"
+    assert charset.read(body, said).doubt == ""
+
+
+@pytest.mark.parametrize("where", ["inherited", "match", "params"])
+def test_the_encoding_of_a_layer_may_come_from_a_name(where: str) -> None:
+    rule = 'encoding: "{enc}"\nfields: {t: p}'
+    body = p("Цены").encode("koi8-r")
+    inherited: dict[str, str] = {"enc": "koi8-r"} if where == "inherited" else {}
+    site = SmallSite(enc="koi8-r") if where == "params" else SmallSite()
+    if where == "match":
+        rule = rule.replace("{enc}", "{forum}")
+    found = read(
+        rule,
+        body,
+        url="http://bbs.example/list/koi8/3",
+        content_type="text/html; charset=utf-8",
+        site=site,
+        inherited=inherited,
+    )
+    assert found.records[0].fields == {"t": "Цены"}
+    assert found.notes == ()
+
+
+def test_a_name_that_stands_for_no_character_set_is_noted() -> None:
+    found = read('encoding: "{enc}"\nfields: {t: p}', p("é").encode(), inherited={"enc": "unicode_escape"})
+    assert found.records[0].fields == {"t": "é"}
+    assert found.notes == ("encoding: {enc} stands for unicode_escape, which is not a character set",)

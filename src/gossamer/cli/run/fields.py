@@ -11,6 +11,8 @@ from gossamer.cli import output
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model.counter_names import (
     CONTESTED,
+    DAMAGED,
+    DOUBTED,
     EMPTY,
     LINKED_DENIED,
     LINKED_GONE,
@@ -44,6 +46,18 @@ NOTICES: Final[Mapping[str, Notice]] = {
     "found_nowhere": Notice(EMPTY, "page", "{name} was found on none of {many}; look at one: gossamer site try URL"),
     "unreadable": Notice(
         UNREADABLE, "page", "{name} could not be converted to its type on {many}; look at one: gossamer site try URL"
+    ),
+    "charset_guessed": Notice(
+        DOUBTED,
+        "page",
+        "the character set of {many} of {name} was guessed, or is another than they say; write encoding: in the layer; look at one: "
+        "gossamer site try URL",
+    ),
+    "charset_replaced": Notice(
+        DAMAGED,
+        "page",
+        "on {many} of {name}, bytes that are no characters were replaced; if the character set is wrong, write encoding: in the "
+        "layer; look at one: gossamer site try URL",
     ),
     "linkless": Notice(
         LINKLESS,

@@ -25,6 +25,8 @@ from gossamer.model import Ending, Lease, PageVisit, Settlement
 from gossamer.model.counter_names import (
     BROKEN,
     CONTESTED,
+    DAMAGED,
+    DOUBTED,
     EMPTY,
     LACKING,
     LIMITED,
@@ -44,6 +46,7 @@ from gossamer.model.page import NOTHING, PageRequest, Record, Response
 from gossamer.model.plan.page_record import content_signature
 from gossamer.model.reply import PIPELINE
 from gossamer.sites.downloader import ItemFailed
+from gossamer.sites.extract.charset.charset import CHARSET, GUESSED
 from gossamer.sites.extract.turns import MARK
 from gossamer.sites.page import LimitExceeded, PageVerdict, Reading
 from gossamer.sites.plan import FEED, SITEMAP
@@ -311,6 +314,8 @@ class PageReader:
             counters.add(f"{LINKLESS}{layer.name}.{name}")
         if reading.broken:
             counters.add(BROKEN + layer.name)
+        if reading.doubt:
+            counters.add((DOUBTED if reading.doubt == GUESSED else DAMAGED) + layer.name)
         for name in reading.limited:
             counters.add(f"{LIMITED}{layer.name}.{name}")
         for name in reading.skipped:
@@ -320,7 +325,7 @@ class PageReader:
         if reading.notes:
             counters.add("site/notes", len(reading.notes))
             assert layer.rule is not None
-            named = {note.partition(":")[0] for note in reading.notes}
+            named = {note.partition(":")[0] for note in reading.notes if not note.startswith(CHARSET)}
             for name in named.difference(reading.missing):
                 if name.partition(".")[0] in layer.rule.fields:
                     counters.add(f"{UNREADABLE}{layer.name}.{name}")

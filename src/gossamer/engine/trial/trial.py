@@ -23,10 +23,9 @@ from gossamer.model.page import NOTHING, PageRequest, Record, Response
 from gossamer.model.reply import LOGIN_FAILED
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.downloader import Downloader, PageDropped
-from gossamer.sites.extract import charset
 from gossamer.sites.extract.layer import compile_layer
 from gossamer.sites.file.problems import did_you_mean
-from gossamer.sites.format import SELECTORS, Follow, Format
+from gossamer.sites.format import SELECTORS, Follow
 from gossamer.sites.page import Reading
 from gossamer.store.values import CANONICAL
 
@@ -183,7 +182,7 @@ class Trial:
                 response,
                 None,
                 failure,
-                charset_of(layer, response),
+                site.compiled.charset(chosen.layer, response),
                 seconds,
                 0.0,
             )
@@ -212,7 +211,7 @@ class Trial:
             document,
             reading,
             instead,
-            charset_of(layer, document),
+            site.compiled.charset(chosen.layer, document),
             0.0,
             seconds,
         )
@@ -276,14 +275,6 @@ def refusals(site: CompiledSite, records: Sequence[Record]) -> Iterator[str]:
                             yield f"table {row.table}, column {name}: {error}; the page would be a dead letter"
         except StoreRefused as error:
             yield f"{error} The page would be a dead letter."
-
-
-def charset_of(layer: ServedLayer, document: Response) -> str:
-    """The character set of a page, and whether it is a guess; "" for binary pages."""
-    if layer.rule is None or layer.rule.format is Format.BINARY:
-        return ""
-    found = charset.find(document.body, document.headers.get("content-type", ""), layer.rule.encoding)
-    return found.name if found.declared else f"{found.name} (a guess)"
 
 
 def rules_of(site: CompiledSite, layer: str, document: Response, links: Sequence[PageRequest]) -> list[str]:

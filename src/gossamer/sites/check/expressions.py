@@ -3,7 +3,6 @@ function returns a message and a hint, or None, and checks the same text once.""
 
 from __future__ import annotations
 
-import codecs
 import difflib
 import re
 import zoneinfo
@@ -15,6 +14,7 @@ import jmespath  # type: ignore[import-untyped]
 from cronsim import CronSim, CronSimError
 from jmespath.exceptions import ArityError, JMESPathError, ParseError, UnknownFunctionError  # type: ignore[import-untyped]
 
+from gossamer.sites.extract.charset.labels import known
 from gossamer.sites.extract.dates import YEARS, known_languages, without_year
 from gossamer.sites.extract.selector.selector import compiled, translated
 from gossamer.sites.url.match import pattern_of
@@ -165,13 +165,7 @@ def _nearest(name: str, known: Iterable[str], otherwise: str) -> str:
 
 @lru_cache(4096)
 def charset(name: str) -> Complaint:
-    try:
-        known = codecs.lookup(name)
-    except (LookupError, ValueError):
-        return f"there is no character set {name}", "as utf-8, windows-1251 or gb18030"
-    if not getattr(known, "_is_text_encoding", True):
-        return f"{name} is not a character set", "as utf-8, windows-1251 or gb18030"
-    return None
+    return None if known(name) else (f"there is no character set {name}", "as utf-8, windows-1251 or gb18030")
 
 
 def _small(error: object) -> str:

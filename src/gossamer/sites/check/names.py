@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from gossamer.sites.check import expressions
+from gossamer.sites.extract.content import ENCODING_NAME
 from gossamer.sites.extract.scope import names_used, of_page, roots
 from gossamer.sites.extract.turns import NAME as TURN
 from gossamer.sites.extract.turns import TURN as TURNS
@@ -155,6 +156,35 @@ def check_when(checker: Checker, text: str | None, fields: Collection[str], path
                 checker.add(
                     path, f"there is no field {one}", similar if similar[:3] == "did" else quoted or similar or hint
                 )
+
+
+def check_encoding(checker: Checker, name: str, layer: Layer, path: Path) -> None:
+    """The character set of a layer; its {names} are what its pages inherit, groups of `match` and parameters with one value."""
+    text = layer.encoding
+    names = [] if text is None else list(dict.fromkeys(ENCODING_NAME.findall(text)))
+    if text is None or not names:
+        checker.must(expressions.charset, text, path)
+        return
+    passed, single = checker.inherited.of(name), checker.params.single()
+    known = {*groups_of(layer), *(passed or ()), *single}
+    for one in names:
+        if one in known or (passed is None and one not in checker.params.names):
+            continue
+        if one in checker.params.names:
+            checker.add(
+                path,
+                f"parameter {one} has several values; here it must have one",
+                f'write it in the name of the site, or in the seeds: {{url: …, pass: {{{one}: "{{{one}}}"}}}}',
+            )
+        else:
+            near = did_you_mean(one, sorted(known))
+            checker.add(path, f"{{{one}}} is not a parameter, a group of match, or passed on by a seed or link", near)
+    if all(one in checker.params.names for one in names):
+        for row in checker.params.combinations(names):
+            filled = ENCODING_NAME.sub(lambda found, row=row: str(row[found[1]]), text)  # type: ignore[misc]
+            if complaint := expressions.charset(filled):
+                checker.add(path, *complaint)
+                return
 
 
 def _texts(follow: Follow) -> Iterator[tuple[Path, str]]:

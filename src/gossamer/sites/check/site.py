@@ -18,7 +18,7 @@ from gossamer.sites.check.expressions import Complaint
 from gossamer.sites.check.layer import check_layer, check_method, check_replacement
 from gossamer.sites.check.login import check_login
 from gossamer.sites.check.match import check_hosts, check_link_patterns, check_match
-from gossamer.sites.check.names import InheritedNames, check_first_turns
+from gossamer.sites.check.names import InheritedNames, check_encoding, check_first_turns
 from gossamer.sites.check.refresh import check_refresh
 from gossamer.sites.check.requirements import check_needs
 from gossamer.sites.check.rules import check_rules
@@ -268,7 +268,7 @@ def _check_layer_keys(checker: Checker, name: str, layer: Layer) -> None:
             path, f"{name} cannot be the name of a layer: sitemaps and feeds have it", "choose another name", key=True
         )
     checker.must(expressions.regex, layer.match, (*path, "match"))
-    checker.must(expressions.charset, layer.encoding, (*path, "encoding"))
+    check_encoding(checker, name, layer, (*path, "encoding"))
     _check_request(checker, layer.request, (*path, "request"))
     if layer.identity is not None:
         _check_identity(checker, layer.identity, (*path, "identity"))

@@ -6,13 +6,13 @@ import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from lxml import etree  # type: ignore[import-untyped]
 
 from gossamer.model.page import NOTHING, Response
-from gossamer.sites.extract import charset
+from gossamer.sites.extract.charset import charset
+from gossamer.sites.extract.charset.labels import known
 from gossamer.sites.extract.context import SiteContext
 from gossamer.sites.extract.regex import PATIENCE
 from gossamer.sites.extract.types import loads
@@ -45,23 +45,51 @@ ROOM, LARGE, LONG = 8_000, 128_000, 2_000
 HTML_PARSER = etree.HTMLParser(encoding="utf-8", recover=True, huge_tree=True)
 
 
+ENCODING_NAME = re.compile(r"\{([A-Za-z_]\w*)\}")
+
+
 class WrongFormat(Exception):
     """The page is not of its layer's format; the message says why."""
+
+
+class Decoding:
+    """The bytes of one page as text, once. `encoding` is that of the site file."""
+
+    __slots__ = ("_document", "_encoding", "_result")
+
+    def __init__(self, document: Response, encoding: str | None) -> None:
+        self._document, self._encoding = document, encoding
+        self._result: charset.PageText | None = None
+
+    def result(self) -> charset.PageText:
+        if self._result is None:
+            document = self._document
+            self._result = charset.read(document.body, document.headers.get("content-type", ""), self._encoding)
+        return self._result
+
+    def codec(self) -> str:
+        """The name of the page's character set."""
+        document = self._document
+        return (
+            self.result().codec
+            or (known(self._encoding) if self._encoding is not None else None)
+            or charset.declared(document.body, document.headers.get("content-type", ""))
+            or "utf-8"
+        )
 
 
 class PageContent:
     """One page on its way through the rules of a layer. `scopes` are the records being filled, the innermost last."""
 
     __slots__ = (
-        "_addresses", "_data", "_encoding", "_groups", "_has_data", "_plain", "_root", "_text", "broken", "contested", "cut_off", "document", "empty_values",
-        "encoding", "format", "layer", "limited", "linkless", "missing", "notes", "patience", "records_left", "scopes", "site", "skipped", "unlinked", "unnoted", "values",
+        "_addresses", "_data", "_decoding", "_encoding", "_groups", "_has_data", "_plain", "_root", "_text", "broken", "contested", "cut_off", "document", "doubt", "empty_values",
+        "format", "layer", "limited", "linkless", "missing", "notes", "patience", "records_left", "scopes", "site", "skipped", "unlinked", "unnoted", "values",
     )  # fmt: skip
 
     def __init__(self, document: Response, layer: str, format: Format, encoding: str | None, site: SiteContext) -> None:
         self.document = document
         self.layer = layer
         self.format = format
-        self.encoding = encoding
         self.site = site
         self.patience = PATIENCE
         self.records_left = RECORDS
@@ -81,12 +109,15 @@ class PageContent:
         """Whether it is not well-formed, and may have been read in part."""
         self.empty_values = 0
         """How many values of {names} that give one URL each were empty."""
+        self.doubt = ""
+        """Whether its character set was guessed, or characters were replaced: those of `charset`."""
         self._text: str | None = None
         self._plain = False  # Whether the bytes are UTF-8 as they came.
         self._root: Any = None
-        self._encoding: str | None = None
         self._addresses: PageUrls | None = None
         self._groups: Mapping[str, str] | None = None
+        self._encoding = encoding
+        self._decoding: Decoding | None = None
         self._has_data = False
         self._data: Any = None
 
@@ -108,23 +139,19 @@ class PageContent:
             body = self.document.body
             if self.format is Format.BINARY:
                 self._text = body.decode("latin-1")
-            elif body.isascii() and b"\x1b" not in body and b"\0" not in body and self.encoding is None:
+            elif self._encoding is None and charset.is_ascii(body):
                 self._text = body.decode("ascii")
                 self._plain = True
             else:
-                found = charset.find(body, self.document.headers.get("content-type", ""), self.encoding)
-                self._encoding = found.name
-                self._text, note = charset.decode(body, found)
-                self._plain = found.name == "utf-8" and not found.mark and not note
-                if note:
-                    self.note(note)
+                result = self._decoded().result()
+                self._text, self._plain, self.doubt = result.text, result.is_plain, result.doubt
+                if result.note:
+                    self.note(result.note)
         return self._text
 
     def codec(self) -> str:
         """The name of the page's character set."""
-        if self._encoding is None:
-            self._encoding = charset.name_of(self.document, self.encoding)
-        return self._encoding
+        return self._decoded().codec()
 
     def root(self) -> Any:
         """The root of the page's tree; anything but XML is parsed as HTML."""
@@ -167,7 +194,31 @@ class PageContent:
 
     def _urls(self, base: str) -> PageUrls:
         # Not `self.codec`: in a reference cycle, every page would wait for the garbage collector.
-        return PageUrls(base, partial(charset.name_of, self.document, self.encoding))
+        return PageUrls(base, self._decoded().codec)
+
+    def _decoded(self) -> Decoding:
+        if self._decoding is None:
+            encoding = self._encoding
+            if encoding is not None and "{" in encoding:
+                encoding = self._filled(encoding)
+            self._decoding = Decoding(self.document, encoding)
+        return self._decoding
+
+    def _filled(self, encoding: str) -> str | None:
+        """The character set that a text with {names} stands for: what the page inherited, groups of `match`, parameters."""
+
+        def value(found: re.Match[str]) -> str:
+            name = found[1]
+            for scope in (self.document.inherited, self.groups(), self.site.params):
+                if (one := scope.get(name)) is not None:
+                    return str(one)
+            return found[0]
+
+        name = ENCODING_NAME.sub(value, encoding)
+        if known(name) is None:
+            self.note(f"encoding: {encoding} stands for {name}, which is not a character set")
+            return None
+        return name
 
     def _base(self) -> str:
         url = self.document.url

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from gossamer.model.page import PageRequest, Response
-from gossamer.sites.extract.charset import known
+from gossamer.sites.extract.charset.labels import known
 from gossamer.sites.extract.content import PageContent, WrongFormat
 from gossamer.sites.extract.context import SiteContext
 from gossamer.sites.extract.fields import FieldOptions, Path, compile_fields, fill, without_helpers
@@ -80,7 +80,7 @@ class LayerReader:
         self._valid = attempt(("valid",), lambda: compile_valid(layer.valid))
         self._lacking = compile_required(layer.require) if layer.require else None
         self._reads_data = layer.format is Format.JSON and bool(layer.fields or layer.follow or layer.page)
-        if layer.encoding is not None and known(layer.encoding) is None:
+        if layer.encoding is not None and "{" not in layer.encoding and known(layer.encoding) is None:
             problems.append((("encoding",), f"{layer.encoding!r} is not a character set"))
         for one in layer.require:
             for field in (one,) if isinstance(one, str) else one:
@@ -140,6 +140,7 @@ class LayerReader:
             page.skipped,
             page.limited,
             page.linkless,
+            page.doubt,
         )
 
     def _things(self, page: PageContent, find: Finder) -> list[Any]:

@@ -228,7 +228,7 @@ class Layer(SiteModel):
     format: Format = Format.HTML
     """The format of its pages. XML is read without namespaces: title finds dc:title."""
     encoding: str | None = None
-    """The character set, if pages do not declare it or declare a wrong one."""
+    """The character set, if pages do not declare it or declare a wrong one; {names} as in `value`, also those that were passed on."""
     identity: Identity | None = None
     """Which of its URLs are the same page, if not as in the whole site."""
     request: RequestRule | None = None

@@ -68,6 +68,7 @@ class FunctionReader:
             notes_of(content),
             contested=content.contested,
             limited=content.limited,
+            doubt=content.doubt,
         )
         if self._lacking is None:
             return reading

@@ -1,0 +1,1 @@
+"""Character sets: what pages call them, and which one a page is in."""
