@@ -24,7 +24,8 @@ from gossamer.frontier.contract import Frontier
 from gossamer.model import host_of
 from gossamer.model.fetch import FetchError
 from gossamer.model.page import PageRequest, Response
-from gossamer.model.reply import LOGIN_FAILED
+from gossamer.model.reply import BLOCKED, LOGIN_FAILED
+from gossamer.sites.extract.validity import sign_of
 
 logger = logging.getLogger(__name__)
 
@@ -195,6 +196,8 @@ class SiteLogins:
 
     @staticmethod
     def _check_reached(url: str, response: Response) -> None:
+        if sign := sign_of(response):
+            raise LoginFailed(f"{url}: {BLOCKED} ({sign})")
         if response.status >= 500 or response.status == 429:
             raise LoginFailed(f"{url}: status {response.status}")
 

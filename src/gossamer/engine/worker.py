@@ -194,6 +194,7 @@ class NativeWorker:
             payload_max,
             is_behind=lambda site: self._updates.is_behind(site),
         )
+        self._fetcher.sessions.is_blocked = page_processor.is_blocked
         ahead = max(4, concurrency // 2)
         plan = CourierConfig.of(settings, "", Selection(), most=2 * concurrency, ahead=ahead, info=self._info())
         self._engine = Engine(self._link, page_processor, plan, self._site_counters, concurrency, known)

@@ -299,6 +299,8 @@ class RoundInfo(NamedTuple):
 # Why a page or a task became a dead letter: the words that both engines share. docs/reference/engine.md lists them all.
 
 BAD_TASK = "bad_task"
+BLOCKED = "blocked"
+"""A wall came instead of the page: a challenge, a captcha, nothing at all."""
 GARBAGE = "garbage"
 """What is stored is no request."""
 OVERDUE = "overdue"

@@ -29,10 +29,11 @@ class LimitExceeded(Exception):
 
 
 class PageVerdict(enum.Enum):
-    """OK: read. INVALID: the page fails `valid`; retry. LACK: a required field is missing. LIMIT: the page exceeds a limit, and
-    nothing of it is used."""
+    """OK: read. BLOCKED: a wall came instead of the page; retry. INVALID: the page fails `valid`; retry. LACK: a required field is missing.
+    LIMIT: the page exceeds a limit, and nothing of it is used."""
 
     OK = "ok"
+    BLOCKED = "blocked"
     INVALID = "invalid"
     LACK = "lack"
     LIMIT = "limit"

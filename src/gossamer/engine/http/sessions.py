@@ -46,6 +46,8 @@ class Sessions:
         self.proxies = ProxyPool()
         self.jars: dict[str, CookieJar] = {}
         self._prepared: dict[FetchOptions, PreparedOptions] = {}
+        self.is_blocked: Callable[[PageRequest, Response], bool] = lambda request, response: False
+        """Whether a response is a wall: that counts against its proxy."""
 
     def forget(self, site: str) -> None:
         """Drop the cookies and proxies of a site."""
@@ -125,5 +127,5 @@ class Sessions:
             if error.reason in _BLAMED and not excused:
                 self.proxies.vote(proxy, False)
             raise
-        self.proxies.vote(proxy, True)
+        self.proxies.vote(proxy, not self.is_blocked(request, response))
         return response

@@ -29,6 +29,7 @@ from gossamer.engine.sites import ServedLayer, ServedSite, SiteSet
 from gossamer.errors import GossamerError
 from gossamer.model import AddOutcome, Ending, Feedback, HostVerdict, Lease, PageVisit, Settlement
 from gossamer.model.counter_names import (
+    BLOCKED_PAGES,
     GONE,
     LEFT_OUT,
     LINKED_DENIED,
@@ -40,9 +41,10 @@ from gossamer.model.counter_names import (
 from gossamer.model.fetch import FetchError
 from gossamer.model.page import PageRequest, Response
 from gossamer.model.politeness import THROTTLED, retry_after
-from gossamer.model.reply import GARBAGE, of_status
+from gossamer.model.reply import BLOCKED, GARBAGE, of_status
 from gossamer.sites.downloader import PageDropped
 from gossamer.sites.extract.turns import MARK
+from gossamer.sites.extract.validity import sign_of
 
 logger = logging.getLogger(__name__)
 
@@ -134,6 +136,17 @@ class PageProcessor:
             detail = "".join(traceback.format_exception(error))
             return await self._failures.settle(lease, layer, request, PageFailed("engine", detail, again=False))
 
+    def is_blocked(self, request: PageRequest, response: Response) -> bool:
+        """Whether a wall came instead of a page: that counts against the proxy that fetched it."""
+        site = self._site_set.sites.get(request.site)
+        layer = site.layers.get(request.layer) if site is not None else None
+        return layer is not None and bool(self._sign(layer, response, layer.redirect(response)))
+
+    @staticmethod
+    def _sign(layer: ServedLayer, response: Response, target: str | None) -> str:
+        """The sign that a wall came. What a hook makes of the body is looked at when it has."""
+        return sign_of(response, target) if layer.after_download is not None else layer.blocked(response, target)
+
     def forget(self, site: str) -> None:
         """Forget a site that has changed, or is not served any more."""
         self._versions.forget(site)
@@ -179,6 +192,13 @@ class PageProcessor:
         response = await fetch(self._fetcher, site, sent)
         status, said = response.status, response.headers.get("retry-after")
         asked = (retry_after(said, time.time()) or 0.0) if said else 0.0
+        target = layer.redirect(response)
+        if sign := self._sign(layer, response, target):
+            # Before all else: it tells nothing of the session, and is no other version of the page.
+            landed(Feedback(HostVerdict.THROTTLED, response.seconds, asked or None))
+            self._reader.keep(layer, response)
+            counters.add(BLOCKED_PAGES)
+            raise PageFailed(BLOCKED, sign, after=asked)
         if status in THROTTLED:
             landed(Feedback(HostVerdict.THROTTLED, response.seconds, asked or None))
         else:
@@ -193,7 +213,7 @@ class PageProcessor:
         self._reader.keep(layer, response)
         if layer.retries_status(status):
             raise PageFailed(of_status(status), f"The response had status {status}.", after=asked)
-        if (target := layer.redirect(response)) is not None:
+        if target is not None:
             hop = next_hop(sent, response, target, request.hops, layer.redirects)
             return await self._redirected(lease, layer, request, hop, session)
         if layer.is_gone(status):

@@ -44,7 +44,7 @@ from gossamer.model.counter_names import (
 )
 from gossamer.model.page import NOTHING, PageRequest, Record, Response
 from gossamer.model.plan.page_record import content_signature
-from gossamer.model.reply import PIPELINE
+from gossamer.model.reply import BLOCKED, PIPELINE
 from gossamer.sites.downloader import ItemFailed
 from gossamer.sites.extract.charset.charset import CHARSET, GUESSED
 from gossamer.sites.extract.turns import MARK
@@ -64,6 +64,8 @@ async def read_page(layer: ServedLayer, response: Response, round: int | None = 
     """What a page says, and the page itself, both after the hooks of the layer."""
     if layer.after_download is not None:
         response = await hooks.call(layer.after_download, response)
+        if sign := layer.blocked(response):
+            return response, blocked_reading(sign)
     if layer.function is not None:
         reading = await layer.function.read(response, round)
     elif len(response.body) > BIG:
@@ -73,6 +75,11 @@ async def read_page(layer: ServedLayer, response: Response, round: int | None = 
     if layer.after_extract is not None:
         reading = await hooks.call(layer.after_extract, response, reading)
     return response, reading
+
+
+def blocked_reading(sign: str) -> Reading:
+    """Of a wall, nothing is read."""
+    return Reading(PageVerdict.BLOCKED, sign, [], [])
 
 
 async def records_to_store(layer: ServedLayer, records: list[Record]) -> list[Record]:
@@ -130,6 +137,8 @@ class PageReader:
         status = response.status
         response, reading = await read_page(layer, response, request.round)
         self._count(layer, reading)
+        if reading.verdict is PageVerdict.BLOCKED:
+            raise PageFailed(BLOCKED, reading.reason)
         if reading.verdict is PageVerdict.INVALID:
             # An unwanted status stays; a page that looks wrong may look right the next time.
             raise PageFailed("invalid", reading.reason, again=200 <= status < 300)

@@ -16,6 +16,7 @@ from gossamer.model.page import NOTHING, PageRequest, Response
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.crossing import crosses, target_sites
 from gossamer.sites.extract.turns import begins_with_one, counts_in
+from gossamer.sites.extract.validity import compile_blocked, sign_of
 from gossamer.sites.format import Layer
 from gossamer.sites.format import RequestRule as Asking
 from gossamer.sites.login import LOGIN
@@ -55,7 +56,7 @@ class ServedLayer:
     """One layer, ready for use. `rule` is None for sitemaps and feeds. `lane` is that of its pages, if it is not called like the layer."""
 
     __slots__ = (
-        "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "canonical", "conditional", "cookies", "counts_from_one", "counts_in_headers", "function", "guarded", "lane", "link_lanes",
+        "_blocked", "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "canonical", "conditional", "cookies", "counts_from_one", "counts_in_headers", "function", "guarded", "lane", "link_lanes",
         "name", "on_fail", "options", "recorded", "redirects", "referer", "retries", "retry_status", "rule", "saves", "saves_files", "site", "stores_parent", "strict",
     )  # fmt: skip
 
@@ -103,6 +104,7 @@ class ServedLayer:
         self.after_extract: Hook | None = found["after_extract"]
         self.before_store: Hook | None = found["before_store"]
         self.on_fail: Hook | None = found["on_fail"]
+        self._blocked = compile_blocked(name, rule, site.compiled) if rule is not None else None
         self.function: FunctionReader | None = None
         """What reads its pages, if no rules do."""
         if rule is not None and rule.handler:
@@ -134,6 +136,10 @@ class ServedLayer:
         if self.rule is None or not 200 <= response.status < 300:
             return None
         return self.site.compiled.meta_refresh(self.name, response)
+
+    def blocked(self, response: Response, target: str | None = None) -> str:
+        """The sign that a wall came instead of a page; "" for none. `target` is where the response redirects to."""
+        return sign_of(response, target) if target is not None or self._blocked is None else self._blocked(response)
 
     def own_url(self, response: Response) -> str:
         """The URL that a page is stored under."""

@@ -15,15 +15,16 @@ from gossamer.engine.http.redirect import location, next_hop
 from gossamer.engine.http.robots import Robots
 from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
 from gossamer.engine.login import LoginFailed, SiteLogins
-from gossamer.engine.page.reader import read_page, records_to_store
+from gossamer.engine.page.reader import blocked_reading, read_page, records_to_store
 from gossamer.engine.sites import ServedLayer, ServedSite
 from gossamer.errors import SiteError, StoreRefused
 from gossamer.model.fetch import FetchError
 from gossamer.model.page import NOTHING, PageRequest, Record, Response
-from gossamer.model.reply import LOGIN_FAILED
+from gossamer.model.reply import BLOCKED, LOGIN_FAILED
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.downloader import Downloader, PageDropped
 from gossamer.sites.extract.layer import compile_layer
+from gossamer.sites.extract.validity import sign_of
 from gossamer.sites.file.problems import did_you_mean
 from gossamer.sites.format import SELECTORS, Follow
 from gossamer.sites.page import Reading
@@ -155,6 +156,9 @@ class Trial:
                 )
                 if target is None:
                     break
+                if sign := layer.blocked(response, target):
+                    failure = f"{BLOCKED}: {sign}, would be retried"
+                    break
                 request, response = (
                     next_hop(request, response, target, [hop.url for hop in hops[:-1]], layer.redirects),
                     None,
@@ -192,10 +196,11 @@ class Trial:
     async def read(self, site: ServedSite, chosen: LayerChoice, document: Response) -> TrialResult:
         """Read a page that was fetched before."""
         layer = site.layers[chosen.layer]
-        instead = _instead(layer, document.status)
+        sign = layer.blocked(document) if layer.after_download is None else sign_of(document)
+        reading = blocked_reading(sign) if sign else None
+        instead = "" if sign else _instead(layer, document.status)
         begun = time.perf_counter()
-        reading = None
-        if not instead:
+        if not (sign or instead):
             try:
                 reading = await reading_of(layer, document)
             except Exception as error:

@@ -58,7 +58,7 @@ class Valid(SiteModel):
     contains: Texts = ()
     """Texts that the page must contain, all of them."""
     lacks: Texts = ()
-    """Texts that the page must not contain (log in, captcha)."""
+    """Texts that the page must not contain (log in, captcha). A page with one of them is blocked: a wall that came instead of the page."""
     content_type: str | None = None
     """Regular expression on the Content-Type."""
 
