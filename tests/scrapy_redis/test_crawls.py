@@ -90,6 +90,20 @@ def test_a_spider_without_seeds_runs_once_for_all_workers_and_anew_each_time(pro
     assert Counter(site.paths())["/3"] == 3, "what was seen in the third crawl stays seen in the fourth"
 
 
+def test_workers_may_have_different_arguments(project: Project, site: Site) -> None:
+    project.environ["SITE"] = site.url
+    add(project, PLAIN)
+    site.hold("/3")
+    first = project.start("plain", "-a", "worker=1", CONCURRENT_REQUESTS=2)
+    site.reached("/3")
+    second = project.start("plain", "-a", "worker=2", CONCURRENT_REQUESTS=2)
+    second.said("start() of round 0 of plain ran once for all workers, with arguments worker (")
+    site.release("/3")
+    assert "ran once for all workers" not in first.ended()
+    second.ended()
+    assert Counter(site.paths()) == Counter(["/", *PAGES])
+
+
 def test_a_spider_without_seeds_may_wait_before_it_closes(project: Project, site: Site, there: Any) -> None:
     project.environ["SITE"] = site.url
     add(project, PLAIN)

@@ -11,6 +11,7 @@ from gossamer.errors import PolicyError
 from gossamer.model.plan.page_record import RecordPolicy
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}\Z")
+GROUP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,99}\Z")
 LANE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_:-]{0,99}\Z")
 
 
@@ -194,9 +195,9 @@ def whole(name: str, value: int, low: int = 0, high: int = 2**53) -> None:
 
 def group_name(name: str) -> str:
     """A usable group name, or PolicyError."""
-    if not NAME.match(name):
+    if not GROUP.match(name):
         raise PolicyError(
-            f"group {name!r}: use letters, digits, and _ . : - (at most 100, starting with a letter or digit). "
+            f"group {name!r}: use letters, digits, and _ . : @ - (at most 100, starting with a letter or digit). "
             "For a spider with another name, set GOSSAMER_GROUP."
         )
     return name

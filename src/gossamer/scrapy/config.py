@@ -77,11 +77,11 @@ class WorkerConfig:
     """After how many seconds a spider of scrapy-redis's kind that waits for seeds ends; 0: never."""
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        settings = loaded(crawler.settings)
+    def from_crawler(cls, crawler: Crawler, settings: Settings | None = None) -> Self:
+        """`settings`: those to use instead of the project's."""
+        settings = settings or loaded(crawler.settings)
         spider = crawler.spider
         assert spider is not None
-        group = group_name(settings["GOSSAMER_GROUP"] or spider.name)
         lanes = declared(spider, seen_policy(settings), main_order(crawler.settings))
         host = host_policy(crawler.settings, spider, settings["GOSSAMER_BLOCK_SECONDS"])
         hosts = host_policies(crawler.settings, host)
@@ -89,6 +89,11 @@ class WorkerConfig:
         forever = getattr(spider, "mode", "drained") == "forever"
         if settings.source("GOSSAMER_MODE") != DEFAULT:
             forever = settings["GOSSAMER_MODE"] == "forever"
+        given = spider_arguments.arguments(crawler)
+        note = rounds.noted(given)
+        group = group_name(settings["GOSSAMER_GROUP"] or spider.name)
+        if settings["GOSSAMER_ARGUMENTS"] == "same" and not (tasks or forever):
+            group = rounds.own_group(settings["GOSSAMER_CRAWL"], group, note)
         policy = GroupPolicy(
             delay=min(one.min_delay if one.adaptive else one.delay for one in (host, *hosts.values())),
             concurrency=loosest(one.concurrency for one in (host, *hosts.values())),
@@ -100,7 +105,6 @@ class WorkerConfig:
             crawl_delay=settings["GOSSAMER_ROBOTS_CRAWL_DELAY"],
         )
         assert crawler.request_fingerprinter is not None
-        given = spider_arguments.arguments(crawler)
         return cls(
             settings,
             group,
@@ -118,7 +122,7 @@ class WorkerConfig:
             LastRetry(crawler.settings, spider),
             settings["GOSSAMER_PAYLOAD_MAX_BYTES"],
             feeds=shared(settings, crawler),
-            arguments=rounds.noted(given),
+            arguments=note,
             given=given,
             max_idle=float(getattr(spider, "max_idle_time", 0) or 0) if hasattr(spider, "redis_key") else 0.0,
         )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sqlite3
+import subprocess
+import sys
 import textwrap
 from contextlib import ExitStack
 from functools import partial
@@ -223,24 +226,59 @@ sys.exit(process.bootstrap_failed)
 """
 
 
-def test_a_script_that_runs_a_spider_twice_with_other_arguments_is_told_so(project: Project, site: Site) -> None:
+def test_a_script_that_runs_a_spider_twice_with_other_arguments_crawls_in_a_group_for_each(
+    project: Project, site: Site
+) -> None:
     (project.folder / "script.py").write_text(SCRIPT)
     files = [project.folder / f"{tag}.jl" for tag in "ab"]
-    for file in files:
-        file.write_text("old\n")
     site.on(PAGES[0], Reply(500))
-    done = fork_server.run("script", [site.url], project.environ, project.folder, 100)
-    assert done.returncode == 1, done.stderr
-    assert done.stderr.count("Round 0 of shop is not over and was begun with arguments 0, tag (") == 1
-    assert "this worker has arguments 0, tag (" in done.stderr
-    assert sorted(site.paths()) == sorted(["/list", *PAGES]), "the other one crawls"
-    assert "1 dead letter of shop: `gossamer dead list --group shop` says why" in done.stderr
-    lines = sorted((file.read_text().splitlines() for file in files), key=len)
-    assert lines[0] == ["old"], "who is refused leaves its file as it is"
-    assert len(lines[1]) == len(PAGES)
-    with project.frontier() as frontier:
-        assert item_stream.consumers(frontier, "shop") == {}
-        assert [one.note.split(" (")[0] for one in frontier.rounds("shop", 3)] == ["arguments 0, tag"]
+    for times in (1, 2):
+        for file in files:
+            file.write_text("old\n")
+        done = fork_server.run("script", [site.url], project.environ, project.folder, 100)
+        assert done.returncode == 0, done.stderr
+        assert sorted(site.paths()) == sorted(["/list", *PAGES] * 2 * times), "each has a seen memory of its own"
+        assert [len(file.read_text().splitlines()) for file in files] == [len(PAGES)] * 2
+        with project.frontier() as frontier:
+            groups = sorted(row.group for row in frontier.counts().groups)
+            assert len(groups) == 2
+            assert groups[0] == "shop"
+            assert re.fullmatch("shop@[0-9a-f]{8}", groups[1])
+            for group in groups:
+                assert f"{times} dead letter{'s' * (times > 1)} of {group}: " in done.stderr
+                assert item_stream.consumers(frontier, group) == {}
+                rounds_of_it = frontier.rounds(group, 3)
+                assert [one.note.split(" (")[0] for one in rounds_of_it] == ["arguments 0, tag"] * times
+
+
+def test_a_script_whose_worker_is_refused_exits_with_an_error_after_its_last_line(project: Project, site: Site) -> None:
+    """Other crawls of the process are not refused, and the script goes on after them; but its exit code says that a crawl is missing."""
+    (project.folder / "script.py").write_text(SCRIPT.replace("sys.exit(process.bootstrap_failed)", "print('ready')"))
+    site.hold(PAGES[-1])
+    with project.start("scrapy", "crawl", "shop", "-s", "CONCURRENT_REQUESTS=1") as first:
+        site.reached(PAGES[-1])
+        script = subprocess.Popen(
+            [sys.executable, "script.py", site.url],
+            cwd=project.folder,
+            env=project.environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with script:
+            site.reached(PAGES[-1], 2)
+            site.release(PAGES[-1])
+            written, log = script.communicate(timeout=100)
+        assert script.returncode == 1, log
+        assert written == "ready\n"
+        assert "Round 0 of shop is not over and was begun with arguments site (" in log
+        assert "`gossamer group drop shop` or `gossamer crawl --fresh`" in log
+        assert sorted(len(lines) for tag in "ab" if (lines := _lines(project.folder / f"{tag}.jl"))) == [1 + len(PAGES)]
+        assert first.wait(60) == 0
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_text().splitlines() if file.exists() else []
 
 
 def test_a_worker_that_is_there_runs_the_start_of_a_round_that_somebody_begins(project: Project, site: Site) -> None:

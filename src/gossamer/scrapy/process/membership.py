@@ -89,9 +89,12 @@ class RoundMembership:
         self.compared()
         # The worker that runs a start notes its arguments, whatever the note says now.
         if number != self.settled or state is StartState.GRANTED:
-            mine, same = scheduler.join.arguments, scheduler.join.same_arguments
+            config = scheduler.join
+            mine, same, waits = config.arguments, config.same_arguments, config.waits
             try:
-                sure = await rounds.claim(scheduler.calls.ask, scheduler.group, number, state, mine, same=same)
+                sure = await rounds.claim(
+                    scheduler.calls.ask, scheduler.group, number, state, mine, same=same, waits=waits
+                )
             except OtherArguments as error:
                 self._refuse(error)
                 return False

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
@@ -33,6 +32,7 @@ from gossamer.frontier.contract import Frontier
 from gossamer.model import EndState, PartitionState, RoundInfo, StartState, Token
 from gossamer.model.plural import counted, counted_are
 from gossamer.scrapy import spider_file
+from gossamer.scrapy.process.exit_code import on_command_line
 from gossamer.sites.format import Schedule
 from gossamer.sites.schedule import is_late
 
@@ -44,10 +44,10 @@ _loaded = time.monotonic()
 NOTE = "arguments "
 RECENT = 10
 """How many rounds to search for the one that this worker was meant for."""
-PROGRAMS = frozenset({"scrapy", "gossamer", "scrapyd"})
-"""Their command lines crawl as soon as they are loaded."""
 _known: set[tuple[str, str]] = set()
 """Groups, by crawl, that this process has worked for."""
+_first_notes: dict[tuple[str, str], str] = {}
+"""What is noted of the arguments of the first crawl of a group in this process."""
 
 
 def _forked() -> None:
@@ -55,6 +55,7 @@ def _forked() -> None:
     global _loaded
     _loaded = time.monotonic()
     _known.clear()
+    _first_notes.clear()
 
 
 os.register_at_fork(after_in_child=_forked)
@@ -66,8 +67,18 @@ def noted(given: Mapping[str, Any]) -> str:
     pairs = sorted((name, _text(value)) for name, value in given.items() if not name.startswith("_"))
     if not pairs:
         return ""
-    digest = blake2b(repr(pairs).encode(), digest_size=4).hexdigest()
-    return f"{NOTE}{', '.join(name for name, _ in pairs)} ({digest})"[:500]
+    return f"{NOTE}{', '.join(name for name, _ in pairs)} ({_digest(repr(pairs))})"[:500]
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode(), digest_size=4).hexdigest()
+
+
+def own_group(crawl: str, group: str, note: str) -> str:
+    """The group of a crawl in this process: the given one for the first crawl and those with the same arguments, `GROUP@DIGEST` for others.
+    So each has its own rounds, seen memory and feeds, as several crawls of one process have in plain Scrapy."""
+    first = _first_notes.setdefault((crawl, group), note)
+    return group if note == first else f"{group}@{_digest(note)}"
 
 
 def _text(value: Any) -> str:
@@ -97,8 +108,17 @@ def compare(group: str, info: RoundInfo, mine: str) -> None:
         raise OtherArguments(
             f"Round {info.round} of {group} is not over and was begun with {theirs}; this worker has {mine or 'no arguments'}. "
             "Go on with it by the same -a, or crawl the other beside it under a name of its own: -s GOSSAMER_GROUP=NAME. "
+            f"To give the round up, run `gossamer group drop {group}` or `gossamer crawl --fresh`. "
             "GOSSAMER_ARGUMENTS=any lets workers have different ones."
         )
+
+
+def _warn_of_other_start(group: str, info: RoundInfo, mine: str) -> None:
+    logger.warning(
+        "start() of round %d of %s ran once for all workers, with %s; this worker has %s, and does not run it again. If its requests depend "
+        "on the arguments, give each worker a group of its own: -s GOSSAMER_GROUP=NAME.",
+        info.round, group, info.note or "no arguments", mine or "no arguments",
+    )  # fmt: skip
 
 
 def process_age() -> float:
@@ -117,14 +137,7 @@ def started(crawl: str, group: str, made: float) -> float:
     crawl."""
     first = (crawl, group) not in _known
     _known.add((crawl, group))
-    return time.monotonic() - process_age() if first and _on_command_line() else made
-
-
-def _on_command_line() -> bool:
-    main = sys.modules.get("__main__")
-    spec = getattr(main, "__spec__", None)
-    name = spec.name if spec is not None else Path(getattr(main, "__file__", None) or "").stem
-    return name.partition(".")[0] in PROGRAMS
+    return time.monotonic() - process_age() if first and on_command_line() else made
 
 
 def why_not(
@@ -195,6 +208,8 @@ async def take_part(
         unclaimed = row.start != "done" and not info.note
         if same and info.began is not None and not unclaimed:
             compare(group, info, mine)
+        elif row.start == "done" and not (same or waits or fits(info, mine)):
+            _warn_of_other_start(group, info, mine)
         if row.start == "owed":
             # The start itself counts as one that is open.
             there = drained.open + drained.tasks - 1
@@ -240,7 +255,9 @@ async def take_part(
     return -1
 
 
-async def claim(ask: Ask, group: str, number: int, state: StartState, mine: str, *, same: bool) -> bool:
+async def claim(
+    ask: Ask, group: str, number: int, state: StartState, mine: str, *, same: bool, waits: bool = False
+) -> bool:
     """Note what a round's start runs with, or OtherArguments where it is another worker's: of several that came at once, only the
     one that runs the start knows that it is its own. Whether the round is this worker's too; False: that is not known yet."""
     info = (await _recent(ask, group, number))[0]
@@ -249,6 +266,8 @@ async def claim(ask: Ask, group: str, number: int, state: StartState, mine: str,
             await ask(Frontier.round_note, group, number, {"note": mine})
     elif same and (info.note or state is StartState.DONE):
         compare(group, info, mine)
+    elif state is StartState.DONE and not waits and not fits(info, mine):
+        _warn_of_other_start(group, info, mine)
     return state is StartState.GRANTED or not same or fits(info, mine)
 
 

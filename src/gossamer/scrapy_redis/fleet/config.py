@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 def worker_config(crawler: Crawler) -> WorkerConfig:
     """How the crawler's spider joins the crawl."""
-    worker_config = WorkerConfig.from_crawler(crawler)
     spider = crawler.spider
     assert spider is not None
     settings = _settings(crawler, spider)
+    worker_config = WorkerConfig.from_crawler(crawler, settings)
     seen = seen_policy(settings)
     lanes = declared(spider, seen, _order(crawler))
     for number in range(len(worker_config.tasks) if len(worker_config.tasks) > 1 else 0):
@@ -38,9 +38,7 @@ def worker_config(crawler: Crawler) -> WorkerConfig:
         lanes[seeds_lane(number)] = LanePolicy(tier=lanes[MAIN].tier + 1 + number, seen=seen)
     return replace(
         worker_config,
-        settings=settings,
         lanes=lanes,
-        forever=settings["GOSSAMER_MODE"] == "forever",
         number=_number(crawler, spider) or worker_config.number,
         # Theirs come and go, and forget nothing of what the others have seen.
         follows=loaded(crawler.settings).source("GOSSAMER_ROUND") == DEFAULT,
@@ -67,6 +65,7 @@ def _settings(crawler: Crawler, spider: Spider) -> Settings:
     idle = getattr(spider, "max_idle_time", 0) if forever else project.getint("SCHEDULER_IDLE_BEFORE_CLOSE")
     meant: dict[str, Any] = {
         "GOSSAMER_ROUND": "new",
+        "GOSSAMER_ARGUMENTS": "any",
         "GOSSAMER_SEEN_SCOPE": "never" if filters_nothing(project) else "forever" if persist else "round",
         "GOSSAMER_MODE": "forever" if forever or idle else "drained",
         "GOSSAMER_IDLE_SECONDS": idle or 0,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from gossamer.errors import PolicyError
-from gossamer.model.policy import group_name
+from gossamer.model.policy import NAME
 from gossamer.sites import plan
 from gossamer.sites.check import expressions
 from gossamer.sites.check.expressions import Complaint
@@ -114,9 +114,7 @@ def check_with(checker: Checker) -> None:
 
 def _check_site(checker: Checker) -> None:
     site = checker.site
-    try:
-        group_name(site.site)
-    except PolicyError:
+    if not NAME.match(site.site):
         checker.add(
             ("site",), f"{site.site!r} cannot be the name of a site", "use letters, digits, and _ . : - (at most 100)"
         )
