@@ -11,6 +11,8 @@ from parsel import Selector
 from tests.sites.extract.small_site import PAGES, fields, read, saved
 from w3lib.encoding import html_to_unicode
 
+from gossamer.sites.extract.content import tree
+
 HTML_PAGES = sorted(path.name for path in PAGES.glob("*.html"))
 EXPRESSIONS: list[dict[str, str]] = [
     *({"css": css} for css in (
@@ -46,7 +48,7 @@ def by_hand(selector: Selector, expression: dict[str, str]) -> Any:
 
 @pytest.mark.parametrize("name", HTML_PAGES)
 def test_first_last_and_all_of_what_expressions_find(name: str) -> None:
-    selector = Selector(text=text_of(name))
+    selector = Selector(root=tree(text_of(name).encode()), type="html")
     rules: dict[str, Any] = {}
     wanted: dict[str, Any] = {}
     for number, expression in enumerate(EXPRESSIONS):
@@ -74,7 +76,7 @@ def test_first_last_and_all_of_what_expressions_find(name: str) -> None:
 @pytest.mark.parametrize("name", HTML_PAGES)
 @pytest.mark.parametrize("css", ["h1", "body", "p", "a", "td", "head", "li", "title", ".reply", "script"])
 def test_markup_text_and_attributes_of_elements(name: str, css: str) -> None:
-    selector = Selector(text=text_of(name)).css(css)
+    selector = Selector(root=tree(text_of(name).encode()), type="html").css(css)
     rules = {
         "html": {"css": css, "html": True, "all": True, "strip": False},
         "one": {"css": css, "html": True, "strip": False},

@@ -67,6 +67,17 @@ class TestPage:
         assert page.css("h1::text").get() == page.xpath("//h1/text()").get() == "Übersicht"
         assert repr(page) == "<Page 200 http://shop.example/c/lamps (list)>"
 
+    async def test_how_its_tables_call_it(self, site: CompiledSite) -> None:
+        page = await page_of(site, "<h1>x</h1>", "item")
+        assert (page.site, page.identity, page.parent) == ("shop", "http://shop.example/p/1", None)
+        seen: list[tuple[str, str | None]] = []
+        document = Response("http://shop.example/p/1?utm_source=x#top", 200, HTML, b"<h1>x</h1>")
+        reader = FunctionReader(lambda page: seen.append((page.identity, page.parent)), site, "item")
+        reading = await reader.read(document, 7, "http://SHOP.example/c/lamps?b=2&a=1")
+        assert seen == [(site.canonical("item", document.url), "http://shop.example/c/lamps?a=1&b=2")]
+        assert reading.asked_parent
+        assert not (await read(site, lambda page: [{"of": page.identity}], "", "item")).asked_parent
+
     async def test_xml_has_its_own_names(self, site: CompiledSite) -> None:
         body = "<feed xmlns='http://www.w3.org/2005/Atom'><entry><pubDate>x</pubDate></entry></feed>"
         assert (await page_of(site, body, "feed")).css("entry pubDate::text").getall() == ["x"]

@@ -60,14 +60,16 @@ BIG = 512 * 1024
 """Larger pages are read in a thread, so that the others do not wait."""
 
 
-async def read_page(layer: ServedLayer, response: Response, round: int | None = None) -> tuple[Response, Reading]:
-    """What a page says, and the page itself, both after the hooks of the layer."""
+async def read_page(
+    layer: ServedLayer, response: Response, round: int | None = None, before: str | None = None
+) -> tuple[Response, Reading]:
+    """What a page says, and the page itself, both after the hooks of the layer. `before` is the URL of the page that led to it."""
     if layer.after_download is not None:
         response = await hooks.call(layer.after_download, response)
         if sign := layer.blocked(response):
             return response, blocked_reading(sign)
     if layer.function is not None:
-        reading = await layer.function.read(response, round)
+        reading = await layer.function.read(response, round, before)
     elif len(response.body) > BIG:
         reading = await asyncio.to_thread(layer.site.compiled.read, layer.name, response)
     else:
@@ -135,7 +137,8 @@ class PageReader:
         if layer.rule is None:
             return await self._read_listing(lease, layer, request, response)
         status = response.status
-        response, reading = await read_page(layer, response, request.round)
+        before = request.trail[-1] if request.trail else None
+        response, reading = await read_page(layer, response, request.round, before)
         self._count(layer, reading)
         if reading.verdict is PageVerdict.BLOCKED:
             raise PageFailed(BLOCKED, reading.reason)
@@ -177,7 +180,7 @@ class PageReader:
         # A thread is known as a whole only if all its pages are read.
         whole = part is None or part.whole or not (request.turn or further)
         # Links that are too deep now may not be where another page leads to this one.
-        whole = whole and not reading.limited
+        whole = whole and not reading.limited and not reading.asked_parent
         return settlement, layer.conditional and whole and self._children.lasting(reading.links, layer)
 
     @staticmethod

@@ -82,7 +82,7 @@ class PageContent:
     """One page on its way through the rules of a layer. `scopes` are the records being filled, the innermost last."""
 
     __slots__ = (
-        "_addresses", "_data", "_decoding", "_encoding", "_groups", "_has_data", "_plain", "_root", "_text", "broken", "contested", "cut_off", "document", "doubt", "empty_values",
+        "_addresses", "_data", "_decoding", "_encoding", "_groups", "_has_data", "_plain", "_root", "_text", "asked_parent", "broken", "contested", "cut_off", "document", "doubt", "empty_values",
         "format", "layer", "limited", "linkless", "missing", "notes", "patience", "records_left", "scopes", "site", "skipped", "unlinked", "unnoted", "values",
     )  # fmt: skip
 
@@ -109,6 +109,8 @@ class PageContent:
         """Whether it is not well-formed, and may have been read in part."""
         self.empty_values = 0
         """How many values of {names} that give one URL each were empty."""
+        self.asked_parent = False
+        """Whether its function has asked which page led to it."""
         self.doubt = ""
         """Whether its character set was guessed, or characters were replaced: those of `charset`."""
         self._text: str | None = None
@@ -245,7 +247,47 @@ def tree(data: bytes) -> Any:
         root = etree.fromstring(data, HTML_PARSER)
     except etree.XMLSyntaxError:
         root = None
-    return etree.fromstring(EMPTY, HTML_PARSER) if root is None else root
+    if root is None:
+        return etree.fromstring(EMPTY, HTML_PARSER)
+    return root if root.getnext() is None else joined(root)
+
+
+def joined(root: Any) -> Any:
+    """The tree with what comes after </html>, as with what comes after </body>: libxml2 makes trees of their own of it, in which some selectors
+    would look and others would not."""
+    before, texts = next(root.iterchildren(reversed=True), None), list[str]()
+
+    def flush() -> None:
+        if text := "".join(texts):
+            texts.clear()
+            if before is None:
+                root.text = (root.text or "") + text
+            else:
+                before.tail = (before.tail or "") + text
+
+    def take(element: Any) -> None:
+        nonlocal before
+        texts.append(element.text or "")
+        for child in list(element):
+            if child.tag in ("head", "body"):
+                take(child)
+                texts.append(child.tail or "")
+                continue
+            flush()
+            texts.append(child.tail or "")
+            child.tail = None
+            root.append(child)
+            before = child
+
+    last = root
+    while (following := last.getnext()) is not None:
+        if isinstance(following.tag, str):
+            take(following)
+            etree.Element("html").append(following)
+        else:
+            last = following
+    flush()
+    return root
 
 
 def _long_tag(data: bytes) -> bool:

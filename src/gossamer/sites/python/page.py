@@ -29,9 +29,18 @@ class Page:
     """A page as received, and the usual ways to query it. Everything is made when it is first asked for: a function that reads
     only `page.json()` never parses HTML."""
 
-    def __init__(self, site: CompiledSite, layer: str, content: PageContent, round: int | None = None) -> None:
+    def __init__(
+        self,
+        site: CompiledSite,
+        layer: str,
+        content: PageContent,
+        round: int | None = None,
+        before: str | None = None,
+    ) -> None:
         document = content.document
-        self._site, self._content = site, content
+        self._site, self._content, self._before = site, content, before
+        self.site: str = site.name
+        """The name of the site."""
         self.layer: str = layer
         """The layer that the page belongs to."""
         self.url: str = document.url
@@ -55,6 +64,18 @@ class Page:
     def text(self) -> str:
         """The body as text, in the character set of the page."""
         return self._content.text()
+
+    @cached_property
+    def identity(self) -> str:
+        """The URL that the page is called by in its tables (`add: url`): in its one form, with only the query parameters that count."""
+        return self._site.canonical(self.layer, self._site.own_url(self.layer, self._content.document))
+
+    @property
+    def parent(self) -> str | None:
+        """The identity of the page that led here; None for seeds and tasks, and in `gossamer site try` and `site test`. With `conditional`, a page
+        whose function asks for it is fetched whole in every round."""
+        self._content.asked_parent = True
+        return None if self._before is None else self._site.identity(self._before)
 
     @property
     def params(self) -> Mapping[str, Any]:

@@ -50,13 +50,14 @@ class FunctionReader:
         self._valid = compile_valid(layer.valid)
         self._lacking = compile_required(layer.require) if layer.require else None
 
-    async def read(self, document: Response, round: int | None = None) -> Reading:
+    async def read(self, document: Response, round: int | None = None, before: str | None = None) -> Reading:
+        """What the function makes of a page. `before` is the URL of the page that led to it."""
         layer = self._layer
         content = PageContent(document, self._name, layer.format, layer.encoding, self._site)
         try:
             if reason := self._valid(content):
                 return Reading(PageVerdict.INVALID, reason, [], [], (), notes_of(content))
-            records, links = await self._collected(Page(self._site, self._name, content, round), content)
+            records, links = await self._collected(Page(self._site, self._name, content, round, before), content)
         except WrongFormat as error:
             return Reading(PageVerdict.INVALID, str(error), [], [], (), notes_of(content))
         reading = Reading(
@@ -69,6 +70,7 @@ class FunctionReader:
             contested=content.contested,
             limited=content.limited,
             doubt=content.doubt,
+            asked_parent=content.asked_parent,
         )
         if self._lacking is None:
             return reading
