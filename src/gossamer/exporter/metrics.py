@@ -77,7 +77,7 @@ METRICS: tuple[Metric, ...] = (
         "Items of pages that were settled, wherever they are kept: stream, file, list or database.",
         _GROUP,
     ),
-    Metric("gossamer_items_waiting", GAUGE, "Items that not every consumer has kept yet.", _GROUP),
+    Metric("gossamer_items_waiting", GAUGE, "Items that are on the server.", _GROUP),
     Metric("gossamer_dead_letters", GAUGE, "Requests that failed for good and can be replayed.", _GROUP),
     Metric(
         "gossamer_settlements_lost_total",

@@ -271,8 +271,11 @@ class Frontier(Protocol):
         """Items after a position, each with its own position."""
 
     def keep_items(self, group: str, consumer: str, positions: Mapping[int, str]) -> int:
-        """Report that a consumer has stored the items up to these positions, by partition; items that all consumers
-        have stored are trimmed. Return how many still wait. Position "" only registers the consumer, "gone" removes it."""
+        """Report that a consumer has written the items up to these positions, by partition ("": an export that has no name). They may go then
+        if there must be room. Return how many items are there. Position "" only registers the consumer, "gone" removes it."""
+
+    def drop_items(self, group: str, positions: Mapping[int, str]) -> int:
+        """Remove the items up to these positions, by partition, whoever has written them. Return how many there were."""
 
     def counts(self, group: str = "", *, brief: bool = False) -> Counts:
         """Lanes and groups in numbers. Costs O(lanes), however much is queued. `brief` leaves out the counters of groups and the

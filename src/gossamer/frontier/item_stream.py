@@ -38,13 +38,29 @@ def pages(
             return
 
 
-def consumers(frontier: ValkeyFrontier, group: str) -> Mapping[str, dict[int, str]]:
-    """Every consumer, with the positions (by partition) up to which it has stored the items."""
-    found: dict[str, dict[int, str]] = {}
+def ends(frontier: ValkeyFrontier, group: str) -> dict[int, str]:
+    """The position of the newest item of each partition that has any."""
+    last = {p: last_items(frontier, group, p, 1) for p in range(frontier.partitions)}
+    return {p: rows[-1][0] for p, rows in last.items() if rows}
+
+
+def gone(frontier: ValkeyFrontier, group: str, partition: int) -> tuple[int, str]:
+    """How many items of a partition went at a limit or for their age, and the position of the last of them."""
+    key = keys.consumers(frontier.crawl, partition, group)
+    note = frontier.connection.execute("HGET", key, "*gone", key=key)
+    number, _, position = note.decode().partition(" ") if note else ("0", "", START)
+    return int(number), position
+
+
+def consumers(frontier: ValkeyFrontier, group: str, *, notes: bool = False) -> Mapping[str, dict[int, str]]:
+    """Every consumer, with the positions (by partition) up to which it has written the items. `notes`: also what the server notes for
+    itself, under names that begin with `*`."""
+    rows: dict[str, dict[int, str]] = {}
     for partition in range(frontier.partitions):
         key = keys.consumers(frontier.crawl, partition, group)
         flat = frontier.connection.execute("HGETALL", key, key=key)
         pairs = flat.items() if isinstance(flat, dict) else zip(flat[::2], flat[1::2], strict=True)
         for name, position in pairs:
-            found.setdefault(name.decode(), {})[partition] = position.decode()
-    return found
+            if notes or not name.startswith(b"*"):
+                rows.setdefault(name.decode(), {})[partition] = position.decode()
+    return rows

@@ -164,6 +164,7 @@ class ValkeyFrontier(FunctionClient):
     settle_tasks = blocking(TaskVerbs, TaskVerbs.settle_tasks)
     task_counts = blocking(ReadVerbs, ReadVerbs.task_counts)
     keep_items = blocking(ControlVerbs, ControlVerbs.keep_items)
+    drop_items = blocking(ControlVerbs, ControlVerbs.drop_items)
 
     drained = blocking(ReadVerbs, ReadVerbs.drained)
     counts = blocking(ReadVerbs, ReadVerbs.counts)

@@ -20,7 +20,7 @@ LOOK = 10_000
 
 
 class ExportPlan(NamedTuple):
-    """What is to be exported, and how. `fields` are the columns; None: those of the first `look` items (0: of all)."""
+    """What is to be exported, and how. `consumer`: who reads it ("": nobody that has a name). `fields` are the columns; None: those of the first `look` items (0: of all)."""
 
     group: str
     consumer: str
@@ -30,14 +30,19 @@ class ExportPlan(NamedTuple):
     look: int = LOOK
 
 
+class ExportResult(NamedTuple):
+    """How many items were written, and by whom."""
+
+    written: int
+    source: ItemConsumer
+
+
 def export(
     frontier: ValkeyFrontier,
     plan: ExportPlan,
     heard: Callable[[int], None],
-    begun: Callable[[int], None] = lambda _: None,
-) -> int:
-    """Write what waits. Return the number of items. `begun` is called with about how many there will be, `heard` with how many
-    are written."""
+) -> ExportResult:
+    """Write the items that FILE, or the consumer, does not have. `heard` is called with how many are written."""
     if plan.form == "parquet":
         parquet.package()
     owner = {"crawl": frontier.crawl, "group": plan.group, "consumer": plan.consumer, "format": plan.form}
@@ -45,15 +50,13 @@ def export(
         if plan.form == "parquet":
             before = parquet.ExistingFile(plan.path)
             source = ItemConsumer(frontier, plan.group, plan.consumer, before.positions)
-            begun(source.waiting)
-            return parquet.write(source, plan.path, before, plan.fields, heard)
+            return ExportResult(parquet.write(source, plan.path, before, plan.fields, heard), source)
         source = ItemConsumer(frontier, plan.group, plan.consumer, marks.mark.positions)
-        begun(source.waiting)
         lines: item_lines.LineFormat = item_lines.JsonLines()
         if plan.form == "csv":
             columns = plan.fields or marks.mark.fields or source.columns(plan.look)
             if not columns:
-                return 0
+                return ExportResult(0, source)
             item_lines.same_columns(plan.path, marks.mark.fields, plan.fields)
             lines = item_lines.CsvLines(columns, plan.fields is not None)
-        return item_lines.write(source, plan.path, marks, lines, heard)
+        return ExportResult(item_lines.write(source, plan.path, marks, lines, heard), source)

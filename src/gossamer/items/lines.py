@@ -62,8 +62,8 @@ def refuse_new(item: Mapping[str, Any], known: frozenset[str]) -> None:
     new = [name for name in item if name not in known]
     if new:
         raise ExportStopped(
-            f"an item has the field {new[0]!r}, which is none of the columns. It and what follows wait on the server: export "
-            "them to another file, or give --fields with all that you want."
+            f"an item has the field {new[0]!r}, which is none of the columns. It and what follows are on the server: export to "
+            "another file, which begins with the first item that is there, or give --fields with all that you want."
         )
 
 

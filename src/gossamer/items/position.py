@@ -17,6 +17,9 @@ from typing import IO, Any, NamedTuple
 
 from gossamer.errors import ExportStopped
 
+_UNNAMED_BEFORE = "export"
+"""What earlier versions called the consumer of an export without a name."""
+
 
 class ExportPosition(NamedTuple):
     """The end of what is finished: size of the file, position by partition, columns if the format has any."""
@@ -55,8 +58,13 @@ def held(path: Path, owner: Mapping[str, str]) -> Iterator[PositionFile]:
         rows, size = _rows(stream)
         if not rows:
             _refuse_feed(path, stream)
+        elif not path.exists():
+            # The file is gone: another one begins.
+            rows, size = [], 0
         stream.truncate(size)
         stream.seek(size)
+        if rows and rows[0].get("consumer") == _UNNAMED_BEFORE and not owner["consumer"]:
+            rows[0]["consumer"] = ""
         if rows and rows[0] != dict(owner):
             raise ExportStopped(f"{path} has other items: {_named(rows[0])}. Name another file; nothing was changed.")
         if not rows:
@@ -119,4 +127,4 @@ def _mark(row: Mapping[str, Any]) -> ExportPosition:
 
 
 def _named(owner: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in owner.items())
+    return ", ".join(f"{name} {value}" for name, value in owner.items() if value)

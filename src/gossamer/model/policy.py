@@ -157,7 +157,8 @@ class GroupPolicy:
     `max_pages` ends leasing with reason `pages_full` once that many pages of a round are done or leased (0: no limit, both). `delay` and `concurrency` make hosts stricter, never laxer, for this
     group (0: as the host's), and so does a delay that a host's robots.txt asks for if it has `crawl_delay`: its `concurrency` bounds its own requests in flight on a host, beside the host's own bound for all. `start`
     says that a start is owed: the group is not drained before it has run. `tasks` are the keys that feed it. Items beyond `max_items` or
-    `max_item_bytes` and dead letters beyond `max_dead` pause it (0: no limit). All limits hold on each partition.
+    `max_item_bytes` that nobody has written, and dead letters beyond `max_dead`, pause it (0: no limit). Written items go after `max_item_age`
+    seconds (0: only at a limit). All limits hold on each partition.
     """
 
     max_queued: int = 0
@@ -171,8 +172,10 @@ class GroupPolicy:
     max_item_bytes: int = 2**30
     weight: float = 1.0
     crawl_delay: bool = True
+    max_item_age: float = 0.0
 
     def __post_init__(self) -> None:
+        number("group: max_item_age", self.max_item_age, low=0.0, high=86400.0 * 36500)
         number("group: weight", self.weight, low=0.001, high=1e6)
         number("group: delay", self.delay, low=0.0, high=86400.0 * 365)
         for name in ("max_queued", "max_pages", "concurrency", "max_items", "max_item_bytes", "max_dead"):

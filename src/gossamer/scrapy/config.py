@@ -61,6 +61,8 @@ class WorkerConfig:
     item_limit: int
     requests_of: Callable[[Spider, bytes], Iterable[Request]] = field(default=requests_of)
     feeds: bool = False
+    for_others: bool = False
+    """Its items go into the stream only because another worker, or a file, wants them."""
     arguments: str = ""
     """What is noted of the spider's arguments."""
     given: Mapping[str, Any] = field(default_factory=dict)
@@ -101,6 +103,7 @@ class WorkerConfig:
             tasks=tasks,
             max_items=settings["GOSSAMER_ITEMS_MAX"],
             max_item_bytes=settings["GOSSAMER_ITEMS_MAX_BYTES"],
+            max_item_age=settings["GOSSAMER_ITEMS_MAX_AGE"],
             max_dead=settings["GOSSAMER_DEAD_MAX"],
             crawl_delay=settings["GOSSAMER_ROBOTS_CRAWL_DELAY"],
         )

@@ -84,13 +84,19 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_ITEMS_MAX",
         1_000_000,
         count,
-        "How many items may wait for a consumer, per group and partition, before the group pauses with reason `items_full`. 0: no limit.",
+        "How many items stay, per group and partition. At this limit the oldest that were written to a file go; where nobody has written any, the group pauses with reason `items_full`. 0: no limit.",
     ),
     Setting(
         "GOSSAMER_ITEMS_MAX_BYTES",
         2**30,
         count,
-        "How many bytes of items may wait for a consumer, per group and partition, before the group pauses with reason `items_full`. 0: no limit.",
+        "How many bytes of items stay, per group and partition; at this limit it is as with GOSSAMER_ITEMS_MAX. 0: no limit.",
+    ),
+    Setting(
+        "GOSSAMER_ITEMS_MAX_AGE",
+        0.0,
+        seconds,
+        "After how many seconds items that were written to a file go, too. 0: they stay until they are dropped, or until there are too many.",
     ),
     Setting(
         "GOSSAMER_DEAD_MAX",

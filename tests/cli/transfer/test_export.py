@@ -465,12 +465,48 @@ def test_items_that_are_left_behind_are_named(valkey_server: Server, crawl_name:
         [lease] = frontier.exchange(token, want=1).leases
         frontier.exchange(token.next(), settle=[Settlement(lease, items=[b"one", b"two"])])
     said = busy_crawl.run("export", "crawl.jsonl", cwd=tmp_path, **given).stderr
-    assert "2 items that no consumer has kept yet are not in the file; --items writes them too" in said
+    assert "2 items on the server are not in the file; --items writes them too" in said
     said = busy_crawl.run("export", "with.jsonl", "--items", cwd=tmp_path, **given).stderr
     assert "not in the file" not in said
-    busy_crawl.run("items", "export", "g", "items.jsonl", cwd=tmp_path, **given)
-    said = busy_crawl.run("export", "read.jsonl", cwd=tmp_path, **given).stderr
-    assert "left out: 1 consumer of items (export of g)" in said
+
+
+def test_readers_of_items_go_on_where_a_crawl_is_imported(
+    command: Command, frontier: ValkeyFrontier, valkey_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under another name: named consumers, and files that have their note of how far they reach."""
+
+    def bring(at: ValkeyFrontier, *items: bytes) -> None:
+        at.add([Request(1, "h", "g.a", b"x", dont_filter=True)])
+        token = Token.fresh()
+        [lease] = at.exchange(token, want=1).leases
+        at.exchange(token.next(), settle=[Settlement(lease, items=items)])
+
+    def lines(file: str) -> list[str]:
+        return [json.loads(line)["payload"] for line in Path(file).read_text().splitlines()]
+
+    monkeypatch.setenv("GOSSAMER_PARTITIONS", str(frontier.partitions))
+    frontier.define("g", {"a": LanePolicy()})
+    bring(frontier, b"one", b"two")
+    command("items", "export", "g", "lake.jsonl", "--as", "lake")
+    command("items", "export", "g", "plain.jsonl")
+    frontier.keep_items("g", "feed-r0-x", dict.fromkeys(range(frontier.partitions), ""))
+    bring(frontier, b"three")
+    command("export", "crawl.jsonl", "--items")
+    copy = f"{frontier.crawl}-copy"
+    command("import", "crawl.jsonl", "--crawl", copy)
+    command("import", "crawl.jsonl", "--crawl", copy)
+    there = ("--crawl", copy)
+    assert list(command("items", "consumers", "g", "--json", *there).json["consumers"]) == ["lake"]
+    command("items", "export", "g", "rest.jsonl", "--as", "lake", *there)
+    assert lines("rest.jsonl") == ["three"]
+    note = Path("plain.jsonl.position")
+    note.write_text(note.read_text().replace(frontier.crawl, copy))
+    command("items", "export", "g", "plain.jsonl", *there)
+    assert lines("plain.jsonl") == ["one", "two", "three"]
+    with ValkeyFrontier.find(load({"GOSSAMER_URL": valkey_server.url, "GOSSAMER_CRAWL": copy}, {})) as its:
+        bring(its, b"four")
+    command("items", "export", "g", "plain.jsonl", *there)
+    assert lines("plain.jsonl") == ["one", "two", "three", "four"]
 
 
 def test_state_that_is_there_is_not_imported_by_another_export(

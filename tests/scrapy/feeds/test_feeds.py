@@ -10,6 +10,7 @@ from collections import Counter
 import pytest
 from tests.scrapy.feeds.shop import EVERY, PAGES, SPIDER, in_json, in_lines, workers_say
 from tests.scrapy.feeds.shop import project as project
+from tests.scrapy.feeds.test_rounds import command
 from tests.scrapy.process.test_rounds import Project
 from tests.support.site import links
 
@@ -71,7 +72,7 @@ def test_one_file_has_every_item_once(project: Project) -> None:
     assert in_json(folder / "whole.json") == EVERY
     with project.frontier() as frontier:
         assert item_stream.consumers(frontier, "shop") == {}, "nobody has to keep anything for these files"
-        assert frontier.counts("shop").groups[0].items_waiting == 0
+        assert frontier.counts("shop").groups[0].items_waiting == EVERY.total(), "they stay"
 
     site.on("/list", links("/0", "/new"))
     project.environ["SLOW_END"] = "4"  # longer than anybody waits for what does not come on
@@ -113,6 +114,14 @@ def test_a_file_is_of_its_crawl_and_says_if_it_is_not_whole(project: Project) ->
     project.crawl("-O", "out.jl")
     assert in_lines(out) == EVERY
     (project.folder / "out.jl.position").unlink()
+    out.unlink()
+    project.crawl("-O", "out.jl", "-s", "GOSSAMER_ROUND=join")
+    assert in_lines(out) == EVERY, "the items of the round are there"
+    (project.folder / "out.jl.position").unlink()
+    project.crawl("-o", "out.jl", "-s", "GOSSAMER_ROUND=join")
+    assert in_lines(out) == EVERY, "none is added twice"
+    command(project, "items", "drop", "shop", "--yes")
+    (project.folder / "out.jl.position").unlink(missing_ok=True)
     said = project.crawl("-O", "out.jl", "-s", "GOSSAMER_ROUND=join")
     assert in_lines(out) == EVERY, "a late worker finds nothing to write, and leaves what is there"
     assert "out.jl stays as it is: the items of round 0 had been read" in said

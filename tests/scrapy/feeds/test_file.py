@@ -91,7 +91,7 @@ def opened(
 
 
 def bring(frontier: ValkeyFrontier, info: RoundInfo, file: FeedFile, over: bool = False) -> FeedFile:
-    file.prepare(frontier, info, keep_all=False)
+    file.prepare(frontier, info)
     file.write(frontier)
     file.close(frontier, over)
     return file
@@ -110,9 +110,9 @@ def test_an_export_to_a_feeds_file_is_refused_and_the_feed_goes_on(frontier: Val
             bring(frontier, info, opened(frontier, out, overwrite=True))
         else:
             file = opened(frontier, out, overwrite=True)
-            file.prepare(frontier, info, keep_all=False)  # killed before the first item was in it
+            file.prepare(frontier, info)  # killed before the first item was in it
         with pytest.raises(ExportStopped, match=r"out\.jl is a feed of group g of crawl"):
-            export(frontier, ExportPlan("g", "export", out, "jsonl"), print)
+            export(frontier, ExportPlan("g", "", out, "jsonl"), print)
         if not begun:
             file.close(frontier, over=False)
     bring(frontier, produce(frontier, 4, 5), opened(frontier, out, overwrite=True), over=True)
@@ -127,6 +127,7 @@ def test_what_others_have_added_to_a_file_stays(frontier: ValkeyFrontier, tmp_pa
             more.write('{"n": 100}\n')
         bring(frontier, produce(frontier, 2, 3), opened(frontier, path, kind))
         bring(frontier, produce(frontier, 4, 5), opened(frontier, path, kind), over=True)
+        frontier.drop_items("g", item_stream.ends(frontier, "g"))
         assert path.read_text().count('"n"') == 7
         assert path.read_text().count('{"n": 100}\n') == 1
     assert lines(tmp_path / "all.jl") == [0, 1, 2, 3, 4, 5, 100]
@@ -152,7 +153,7 @@ def test_an_item_that_could_not_be_written_is_told_by_who_goes_on_after_a_kill(
     out = tmp_path / "out.jl"
     info = produce(frontier, 0, 1, 2)
     killed = opened(frontier, out, Picky)
-    killed.prepare(frontier, info, keep_all=False)
+    killed.prepare(frontier, info)
     killed.write(frontier)
     assert killed._file is not None
     killed._file.close()  # as the kernel does
@@ -177,7 +178,7 @@ def test_an_end_that_the_server_did_not_hear_is_written_once(
 ) -> None:
     out = tmp_path / "out.json"
     file = opened(frontier, out, JsonItemExporter)
-    file.prepare(frontier, produce(frontier, 0, 1), keep_all=False)
+    file.prepare(frontier, produce(frontier, 0, 1))
     file.write(frontier)
 
     def away(*_words: Any) -> None:
@@ -201,7 +202,7 @@ def test_a_file_that_is_resumed_with_o_keeps_its_items_in_every_later_round(
     for number in (2, 3, 4):
         frontier.new_round("g", number)
         file = opened(frontier, out)
-        file.prepare(frontier, produce(frontier, number), keep_all=False)
+        file.prepare(frontier, produce(frontier, number))
         assert list(item_stream.consumers(frontier, "g")) == [file.consumer]
         assert waiting(frontier, "g") == [file.consumer]
         bring(frontier, frontier.rounds("g", 1)[0], file)
@@ -213,16 +214,16 @@ def test_a_new_round_of_an_exporter_that_writes_at_its_end_keeps_no_other_file_w
 ) -> None:
     out = tmp_path / "all.whole"
     file, other = opened(frontier, out, Whole), opened(frontier, out, Whole)
-    file.prepare(frontier, produce(frontier, 0, 1), keep_all=False)
+    file.prepare(frontier, produce(frontier, 0, 1))
     file.write(frontier)
     frontier.new_round("g", 2)
     info = produce(frontier, 2, 3)
-    file.prepare(frontier, info, keep_all=False)
-    other.prepare(frontier, info, keep_all=False)
+    file.prepare(frontier, info)
+    other.prepare(frontier, info)
     assert other.ready(frontier, info)
     assert file._file is not None
     file._file.close()  # killed
-    other.prepare(frontier, info, keep_all=False)
+    other.prepare(frontier, info)
     other.write(frontier)
     assert other.lacking(info) == 0
     other.close(frontier, over=True)
@@ -234,6 +235,7 @@ def test_what_a_late_file_lacks_is_counted_while_items_come(
 ) -> None:
     info = produce(frontier, 0, 1)
     bring(frontier, info, opened(frontier, tmp_path / "early.jl"), over=True)
+    frontier.drop_items("g", item_stream.ends(frontier, "g"))
     produce(frontier, 2, 3)
     bring(frontier, info, opened(frontier, tmp_path / "late.jl"))
     assert "late.jl begins in the middle of round 1: 2 items of the round" in caplog.text
@@ -267,7 +269,7 @@ def test_a_file_goes_on_where_the_class_of_its_first_item_is_not_known(
             info = produce(frontier, *items)
             every = [FeedFile(path, path.name, frontier.crawl, "g", False, True, kind, read) for path, kind in files]
             for file in every:
-                file.prepare(frontier, info, keep_all=False)
+                file.prepare(frontier, info)
             for file in every:
                 bring(frontier, info, file)
         found = json.loads(files[0][0].read_text())
@@ -283,17 +285,17 @@ def test_a_file_is_not_gone_on_with_in_another_form(frontier: ValkeyFrontier, tm
     """Columns or a format that were changed between Ctrl-C and the next run would break it without a word."""
     out, info = tmp_path / "out", produce(frontier, 0)
     anew = opened(frontier, out, CsvItemExporter, overwrite=True)
-    anew.prepare(frontier, info, keep_all=False)
+    anew.prepare(frontier, info)
     anew.write(frontier)
     for overwrite in (True, False):
         beside = opened(frontier, out, overwrite=overwrite)
         with pytest.raises(
             SettingError, match=r"begun with other options: CsvItemExporter.*would be broken: JsonLines"
         ):
-            beside.prepare(frontier, info, keep_all=False)
+            beside.prepare(frontier, info)
     anew.close(frontier, over=False)
     with pytest.raises(SettingError, match="Go on with the options it was begun with, or name another file"):
-        opened(frontier, out).prepare(frontier, info, keep_all=False)
+        opened(frontier, out).prepare(frontier, info)
     bring(frontier, produce(frontier, 1), opened(frontier, out, CsvItemExporter), over=True)
     assert out.read_text().split() == ["n", "0", "1"]
     frontier.new_round("g", 2)
@@ -311,7 +313,7 @@ def test_nothing_is_kept_for_a_file_whose_name_never_comes_again(frontier: Valke
         info, over = produce(frontier, number), number == 4
         for _ in range(2):  # stopped, and gone on with
             file = FeedFile(path, "%(time)s.jl", frontier.crawl, "g", False, True, kind, codec.decode, "", True)
-            file.prepare(frontier, info, keep_all=False)
+            file.prepare(frontier, info)
             assert waiting(frontier, "g") == [file.consumer]
             bring(frontier, info, file, over)
         assert lines(path) == [number]
@@ -331,7 +333,7 @@ def test_a_name_that_comes_again_after_all_keeps_its_items_in_every_later_round(
         if file is None or not stays:
             path = tmp_path / "nightly.jl"
             file = FeedFile(path, "%(time)s.jl", frontier.crawl, "g", False, True, kind, codec.decode, "", True)
-        file.prepare(frontier, info, keep_all=False)
+        file.prepare(frontier, info)
         assert list(item_stream.consumers(frontier, "g")) == [file.consumer]
         assert waiting(frontier, "g") == [file.consumer]
         file.write(frontier)
@@ -349,7 +351,7 @@ def test_an_exporter_sees_where_in_the_file_it_is(frontier: ValkeyFrontier, tmp_
         info = produce(frontier, number)
         bring(frontier, info, opened(frontier, out, Headless))
         file = opened(frontier, out, Headless)
-        file.prepare(frontier, produce(frontier, number + 1), keep_all=False)
+        file.prepare(frontier, produce(frontier, number + 1))
         file.write(frontier)
         assert file._export is not None
         assert file._export._exporter.places[-1] == out.stat().st_size
@@ -376,7 +378,7 @@ def test_a_file_that_shall_not_be_empty_stays_as_it_was_until_an_item_comes(
         info = produce(frontier, number)
         files = [opened(frontier, path, kind, overwrite, store_empty=False) for path in (old, new)]
         for file in files:
-            file.prepare(frontier, info, keep_all=False)
+            file.prepare(frontier, info)
         for file in files:
             bring(frontier, info, file, over)
     found = new.read_text()

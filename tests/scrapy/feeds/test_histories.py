@@ -108,7 +108,7 @@ class History:
         info = self.frontier.rounds("g", 1)[0]
 
         def both(file: FeedFile) -> None:
-            file.prepare(self.frontier, info, keep_all=False)
+            file.prepare(self.frontier, info)
             file.write(self.frontier)
 
         return self.act(number, both, "writes")

@@ -87,6 +87,7 @@ def test_a_feed_that_comes_too_late_says_what_it_lacks(project: Project) -> None
     with project.frontier() as frontier:
         [left] = item_stream.consumers(frontier, "shop")
     assert "early.jl" in left, "people see which file it is"
+    command(project, "items", "drop", "shop", "--yes")
     crawl = ("gossamer", "crawl", "shop", "-w", "1", "-O", "late.jl", "--log", "-")
     said = project.run(*crawl, code=4)
     assert "late.jl begins in the middle of round 0: 30 items" in said
@@ -118,9 +119,8 @@ def test_a_machine_that_comes_late_to_a_feed_of_all_machines_does_not_fail(
     with project.start(*crawl) as first:
         site.reached("/1")
         with project.frontier() as frontier:
-            wait_until(
-                lambda: frontier.counts("shop").groups[0].items_waiting < 20, "most items to be in the file alone"
-            )
+            wait_until(lambda: in_lines(here).total() > 10, "most items to be in the file")
+            frontier.drop_items("shop", item_stream.ends(frontier, "shop"))
             with other.start(*crawl) as late:
                 wait_until(lambda: len(item_stream.consumers(frontier, "shop")) == 2, "both files to wait for items")
                 site.release("/1")
@@ -133,6 +133,7 @@ def test_a_machine_that_comes_late_to_a_feed_of_all_machines_does_not_fail(
     said = other.crawl("-O", "out.jl", "-s", "GOSSAMER_ROUND=join")
     assert "WARNING: The feed" in said
     assert "is not whole: it lacks" in said
+    command(other, "items", "drop", "shop", "--yes")
     (there / "out.jl").unlink()
     (there / "out.jl.position").unlink(missing_ok=True)
     other.crawl("-O", "out.jl", "-s", "GOSSAMER_ROUND=join", code=1)
@@ -205,12 +206,11 @@ def test_workers_with_and_without_a_feed_agree_on_where_items_go(project: Projec
         [left] = item_stream.consumers(frontier, "shop")
         said = project.crawl("-s", "GOSSAMER_ITEMS=off", code=1)
         assert (
-            f"To give the file up, forget it and start this worker again: `gossamer items forget shop {left} --drop`."
-            in said
+            f"To give the file up, forget it and start this worker again: `gossamer items forget shop {left}`." in said
         )
         said = project.crawl("-s", "CLOSESPIDER_PAGECOUNT=1", *SLOW)
         assert f"a file that no worker writes now ({left}) waits for the items of this round" in said
-        assert 1 <= frontier.counts("shop").groups[0].items_waiting < EVERY.total()
+        assert EVERY.total() < frontier.counts("shop").groups[0].items_waiting < 2 * EVERY.total()
         frontier.keep_items("shop", left, dict.fromkeys(range(frontier.partitions), "gone"))
         waited = frontier.counts("shop").groups[0].items_waiting
         project.crawl("-s", "GOSSAMER_ITEMS=off")
@@ -246,18 +246,18 @@ def test_a_file_that_was_cut_short_gets_what_runs_without_it_scrape(project: Pro
     assert 0 < in_json(out).total() < 15
     rest = EVERY - Counter("0")
     with project.frontier() as frontier:
-        assert in_json(out).total() + frontier.counts("shop").groups[0].items_waiting == rest.total()
+        assert frontier.counts("shop").groups[0].items_waiting == rest.total()
     command(project, "items", "export", "shop", "rest.jl")
     exported = in_lines(project.folder / "rest.jl")
-    assert in_json(out) + Counter(url.rpartition("/")[2] for url in exported.elements()) == rest
+    assert Counter(url.rpartition("/")[2] for url in exported.elements()) == rest
     said = project.run("gossamer", "crawl", "shop", "--resume", "-w", "2", "-O", "out.json")
     assert "nothing is left of shop but the items of a feed that was cut short" in said
     assert in_json(out) == rest
 
     assert command(project, "dead", "replay", "--all", "--group", "shop", "--reason", "http_500")
-    said = project.crawl("-O", "other.jl", "-s", "RETRY_TIMES=0", code=1)
+    said = project.crawl("-O", "other.jl", "-s", "RETRY_TIMES=0")
     assert "Going on with round 0" in said
-    assert "other.jl is not whole: it lacks 30 of the 30 items of round 0" in said
+    assert in_lines(project.folder / "other.jl") == rest, "the items of the round are there"
 
 
 @pytest.mark.timeout(200)
@@ -346,7 +346,7 @@ def test_a_feed_whose_worker_was_killed_before_it_began_is_resumed(project: Proj
     assert "nothing is left of shop but items on the server for a feed" in said
     assert in_json(project.folder / "out.json") == EVERY
     again = project.run("gossamer", "crawl", "shop", "--resume", "-w", "1", *feed)
-    assert "nothing is left of shop; without --resume a new round begins" in again
+    assert "nothing is left of shop but items on the server for a feed" in again
     assert in_json(project.folder / "out.json") == EVERY
 
 

@@ -121,6 +121,8 @@ class Partition:
     suspects: list[ModelRequest] = field(default_factory=list)
     dead: list[tuple[str, str, ModelRequest]] = field(default_factory=list)
     items: dict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
+    written: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """How many of them, the oldest, a consumer has written."""
     seen: dict[tuple[str, str, int], set[int]] = field(default_factory=lambda: defaultdict(set))
     keyed: set[tuple[str, str]] = field(default_factory=set)
     rounds: dict[str, int] = field(default_factory=dict)
@@ -177,11 +179,22 @@ class Partition:
             0 < limit <= value
             for limit, value in (
                 (policy.max_pages, self.pages(group) + sum(map(self.leased, self.lanes_of(group)))),
-                (policy.max_items, len(self.items[group])),
-                (policy.max_item_bytes, sum(map(len, self.items[group]))),
                 (policy.max_dead, self.dead_of(group)),
             )
-        )
+        ) or (self.over(group) and not self.written[group])
+
+    def over(self, group: str) -> bool:
+        policy, items = self.groups[group], self.items[group]
+        return 0 < policy.max_items <= len(items) or 0 < policy.max_item_bytes <= sum(map(len, items))
+
+    def make_room(self, group: str, come: int) -> None:
+        """At the limit the oldest written items go, a tenth of all at a time, or as many as have come."""
+        for _ in range(10):
+            if not self.over(group) or not self.written[group]:
+                return
+            gone = min(self.written[group], max(-(-len(self.items[group]) // 10), come))
+            del self.items[group][:gone]
+            self.written[group] -= gone
 
     def serves(self, lane: str) -> bool:
         group = group_of(lane)
@@ -395,7 +408,7 @@ class Partition:
         gone = self.dead_of(group) + sum(self.drop_lane(lane) for lane in self.lanes_of(group))
         self.dead = [one for one in self.dead if one[0] != group]
         self.paused.pop(("group", group), None)
-        for tables in (self.items, self.rounds, self.base, self.starts, self.groups, self.counters):
+        for tables in (self.items, self.written, self.rounds, self.base, self.starts, self.groups, self.counters):
             tables.pop(group, None)
         for memory in [memory for memory in self.seen if memory[0] == group]:
             del self.seen[memory]
@@ -448,7 +461,9 @@ class Partition:
             self.bury(group, one.reason or "failed", job)
         if one.ending in (Ending.DONE, Ending.FAILED):
             self.tally[group, "pages"] += 1
-        self.items[group] += one.items
+        if one.items:
+            self.items[group] += one.items
+            self.make_room(group, len(one.items))
         self.tally[group, "items"] += len(one.items) + one.kept
         return SettleOutcome.SETTLED
 

@@ -148,7 +148,7 @@ def begin(frontier: ValkeyFrontier, found: FoundSpider, arguments: dict[str, str
         if left and not uris(found.scrapy):
             output.write_notice(
                 f"a feed of {group} is not complete, and this run has none: its items wait on the server for consumer {', '.join(left)}. "
-                "Give the same -O or -o, now or by --resume when this has ended; `gossamer items forget --drop` lets it go"
+                "Give the same -O or -o, now or by --resume when this has ended; `gossamer items forget` lets it go"
             )
         return then
     if resume and uris(found.scrapy) and (left or (info is not None and position.has_items(frontier, info))):

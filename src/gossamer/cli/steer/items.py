@@ -11,19 +11,21 @@ from typing import Annotated
 
 import typer
 
-from gossamer.cli import options, output, progress
+from gossamer.cli import exit_codes, options, output, progress
 from gossamer.cli.options import argument, flag, option
 from gossamer.errors import PolicyError
 from gossamer.frontier import item_stream
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.items import rows as item_rows
+from gossamer.items.consumer import ItemConsumer
 from gossamer.items.export import LOOK, SUFFIXES, ExportPlan, Format
 from gossamer.items.export import export as export_items
 from gossamer.model.policy import NAME
 from gossamer.registry import Registry
 from gossamer.status.overview import counts_of
 
-app = options.Noun("Items: follow them, or write them to files.")
+app = options.Noun("Items: follow them, write them to files, drop them.")
+FEED = "feed-"
 LOOK_SECONDS = 0.5
 Name = Annotated[str, argument("GROUP", "Whose items.")]
 Row = tuple[str, int, bytes]
@@ -39,8 +41,7 @@ def tail(
 ) -> None:
     """Write the last items as lines of JSON.
 
-    Acknowledges nothing. Only items that some consumer has not kept yet are still there; with -f one that is kept and
-    trimmed at once may be missed.
+    Removes nothing, and says nothing about what has been written.
     """
     with where.find() as frontier:
         counts_of(frontier, group)
@@ -57,18 +58,19 @@ def export(
     file: Annotated[Path, argument("FILE", "Where to write; it may have items of earlier exports.")],
     form: Annotated[Format | None, option("--format", "", "How to write. [default: as the name of FILE ends]")] = None,
     consumer: Annotated[
-        str, option("--consumer", "NAME", "Who reads the items; each consumer gets all of them.")
-    ] = "export",
+        str, option("--as", "NAME", "Who reads: the server notes how far NAME has come, whatever the file.")
+    ] = "",
     fields: Annotated[str, option("--fields", "A,B", "CSV and Parquet: only these columns, in this order.")] = "",
     look: Annotated[int, option("--look", "N", "CSV: the first items, which set the columns; 0: all.", min=0)] = LOOK,
     json: options.Json = False,
     where: options.Where = options.HERE,
 ) -> None:
-    """Write the items that wait to a file, and acknowledge them.
+    """Write a group's items to a file.
 
-    Begins where this consumer stopped and ends where the items do. JSON lines and CSV are added to FILE, Parquet is
-    rewritten with the items it had. Killed at any moment and called again with the same file, every item is in it once.
-    Items that all consumers have kept are trimmed, which resumes a group that was paused as items_full.
+    Into a new file (or one that is gone), it begins with the first item that is there; into the same file again, it goes on. With --as, it
+    goes on where NAME has stopped, in whatever file. JSON lines and CSV are added to FILE, Parquet is rewritten with the items it had. Killed
+    at any moment and called again with the same file, every item is in it once. Items stay on the server (`gossamer items drop`). Exit code 4: items
+    that FILE or NAME did not have are not there any more.
     """
     found = form or SUFFIXES.get(file.suffix.lower())
     if found is None:
@@ -76,47 +78,92 @@ def export(
     columns = tuple(dict.fromkeys(name.strip() for name in fields.split(",") if name.strip())) or None
     if columns and found == "jsonl":
         raise typer.BadParameter("--fields is for CSV and Parquet; lines of JSON have all fields")
-    if not NAME.match(consumer):
-        raise PolicyError(f"consumer {consumer!r} must be a plain name of letters, digits and _ . : -")
+    if consumer and (not NAME.match(consumer) or consumer.startswith(FEED)):
+        raise PolicyError(
+            f"consumer {consumer!r} must be a plain name of letters, digits and _ . : -, and not begin with {FEED}"
+        )
     plan = ExportPlan(group, consumer, file, found, columns, look)
     with where.find() as frontier:
         [counts] = counts_of(frontier, group).groups
-        new = consumer not in item_stream.consumers(frontier, group)
+        new = bool(consumer) and consumer not in item_stream.consumers(frontier, group)
         with progress.live("exporting", counts.items_waiting, sys.stderr, "items") as show:
-            written = export_items(frontier, plan, progress.throttled(show))
+            written, source = export_items(frontier, plan, progress.throttled(show))
         is_site = not written and any(group in file.sites for file in Registry(frontier).files())
+        gone = _gone(frontier, group)
     if not written:
-        output.write_notice(_why_empty(group, counts.items, new, is_site))
-    if new and not written:
+        output.write_notice(_why_empty(group, counts.items, gone, source, is_site))
+    elif gone and not source.has_begun:
+        output.write_notice(f"{_gone_text(gone)} before the first one that is in {file}")
+    if new:
         output.write_notice(
-            f"from now on items of {group} wait for consumer {consumer}; `gossamer items forget {group} {consumer} --drop` ends that"
+            f"from now on items of {group} are kept for {consumer}; `gossamer items forget {group} {consumer}` ends that"
         )
     output.write_answer(
         json,
-        {"group": group, "consumer": consumer, "file": str(file), "format": found, "items": written},
+        {
+            "group": group,
+            "consumer": consumer,
+            "file": str(file),
+            "format": found,
+            "items": written,
+            "lacks": source.lacks,
+        },
         f"{output.counted(written, 'item')} written to {file}",
     )
+    if source.lacks:
+        output.write_notice(
+            f"{file} lacks items: {_gone_text(gone)}, some of them after those that {consumer or 'it'} had and before this export. "
+            "Export more often, or raise GOSSAMER_ITEMS_MAX, GOSSAMER_ITEMS_MAX_BYTES or GOSSAMER_ITEMS_MAX_AGE"
+        )
+        raise typer.Exit(exit_codes.LACKING)
 
 
 @app.command()
 def consumers(group: Name, json: options.Json = False, where: options.Where = options.HERE) -> None:
     """List who reads a group's items, and how far each has read.
 
-    Items that a consumer has not read are kept, and a group with too many of them pauses as items_full.
+    Feeds and the names given with `items export --as`. At the group's limit, the oldest items that all feeds have written go first; without a feed, those
+    that all of these names or an export without a name have written. If there are none, the group pauses as items_full.
     """
     with where.find() as frontier:
         [counts] = counts_of(frontier, group).groups
-        found = item_stream.consumers(frontier, group)
+        found, gone = item_stream.consumers(frontier, group), _gone(frontier, group)
     if json:
         output.write_json(
-            {"waiting": counts.items_waiting, "consumers": {name: dict(at) for name, at in found.items()}}
+            {"waiting": counts.items_waiting, "gone": gone, "consumers": {name: dict(at) for name, at in found.items()}}
         )
         return
     rows = [(name, p, position) for name, at in sorted(found.items()) for p, position in sorted(at.items())]
-    output.write_table(("consumer", "partition", "kept up to"), rows)
+    output.write_table(("consumer", "partition", "written up to"), rows)
     output.write_notice(
-        f"{output.counted(counts.items_waiting, 'item')} {'waits' if counts.items_waiting == 1 else 'wait'}"
+        f"{output.counted_are(counts.items_waiting, 'item')} on the server" + (f"; {_gone_text(gone)}" if gone else "")
     )
+
+
+@app.command()
+def drop(
+    group: Name, yes: options.Yes = False, json: options.Json = False, where: options.Where = options.HERE
+) -> None:
+    """Remove the items that are on the server now, whoever has written them.
+
+    Asks first, unless --yes. A group that is paused as items_full goes on.
+    """
+    with where.find() as frontier:
+        [counts] = counts_of(frontier, group).groups
+        ends = item_stream.ends(frontier, group)
+        behind = [
+            name
+            for name, at in sorted(item_stream.consumers(frontier, group).items())
+            if any(item_stream.place(at.get(p, item_stream.START)) < item_stream.place(end) for p, end in ends.items())
+        ]
+        lacking = (
+            f" {', '.join(behind)} {'has' if len(behind) == 1 else 'have'} not written all of them." if behind else ""
+        )
+        options.confirm(f"Drop {output.counted(counts.items_waiting, 'item')} of group {group}?{lacking}", yes)
+        dropped = frontier.drop_items(group, ends)
+        if dropped:
+            where.log(frontier, "drop items", group, output.counted(dropped, "item"))
+    output.write_answer(json, {"group": group, "dropped": dropped}, f"{output.counted_are(dropped, 'item')} dropped")
 
 
 @app.command()
@@ -129,44 +176,48 @@ def forget(
 ) -> None:
     """Stop keeping items for a consumer.
 
-    Items that all other consumers have kept are then removed. If there is no other consumer, the items stay, and so do
-    those of every later round, until an export takes them: --drop removes them instead.
+    Items stay until they are dropped, or until there are too many that another has written: --drop removes those that all others have written.
     """
     with where.find() as frontier:
         counts_of(frontier, group)
         everyone = item_stream.consumers(frontier, group)
-        # Items without a consumer can be dropped by any name: the one who forgot their last consumer may come back for them.
-        if consumer not in everyone and not (drop and not everyone):
+        if consumer not in everyone:
             raise PolicyError(f"group {group!r} has no consumer {consumer!r}; `gossamer items consumers` lists them.")
-        doubt = "Items that only it lacks are removed." if drop else "It will not get the items that it lacks."
+        doubt = "Items that only it lacks are removed." if drop else "Items are not kept for it any more."
         options.confirm(f"Forget consumer {consumer} of group {group}? {doubt}", yes)
-        if drop:
-            last = {p: item_stream.last_items(frontier, group, p, 1) for p in range(frontier.partitions)}
-            frontier.keep_items(group, consumer, {p: found[-1][0] for p, found in last.items() if found})
         left = frontier.keep_items(group, consumer, dict.fromkeys(range(frontier.partitions), "gone"))
-    output.write_line(
-        f"consumer {consumer} is forgotten; {output.counted(left, 'item')} {'waits' if left == 1 else 'wait'}"
-    )
-    if left and set(everyone) <= {consumer}:
-        output.write_notice(
-            f"{group} has no consumer left, and what waits stays: `gossamer items export {group} FILE` takes it, "
-            f"`gossamer items forget {group} {consumer} --drop` removes it"
-        )
+        if drop:
+            others = [at for name, at in everyone.items() if name != consumer]
+            ends = {
+                p: min((at.get(p, item_stream.START) for at in others), key=item_stream.place, default=end)
+                for p, end in item_stream.ends(frontier, group).items()
+            }
+            left -= frontier.drop_items(group, ends)
+    output.write_line(f"consumer {consumer} is forgotten; {output.counted_are(left, 'item')} on the server")
 
 
-def _why_empty(group: str, scraped: int, new: bool, is_site: bool) -> str:
+def _gone(frontier: ValkeyFrontier, group: str) -> int:
+    return sum(item_stream.gone(frontier, group, p)[0] for p in range(frontier.partitions))
+
+
+def _gone_text(gone: int) -> str:
+    return f"{output.counted(gone, 'item')} that had been written went at the limit of the stream or for their age"
+
+
+def _why_empty(group: str, scraped: int, gone: int, source: ItemConsumer, is_site: bool) -> str:
     if not scraped:
         return f"{group} has scraped no items yet"
-    if is_site and new:
+    if source.has_begun:
+        return f"no items of {group} that are not written: nothing came into its stream since"
+    removed = f", {_gone_text(gone)} or they were dropped" if gone else ", or they were dropped"
+    if is_site:
         return (
             f"none of the {scraped:,} items that {group} has scraped is in its stream: records of layers under `store:` are rows in its database "
-            f"(GOSSAMER_STORE_URL, unless the site file names another), or all consumers had kept them. Only layers without a table are exported"
+            f"(GOSSAMER_STORE_URL, unless the site file names another){removed}. Only layers without a table are exported"
         )
-    if not new:
-        return f"no items of {group} wait: nothing came into its stream since the last export"
     return (
-        f"none of the {scraped:,} items that {group} has scraped is in its stream: they went to ITEM_PIPELINES or into a feed, or all consumers "
-        "had kept them. To export items as well, crawl with GOSSAMER_ITEMS=stream"
+        f"none of the {scraped:,} items that {group} has scraped is in its stream: they went to ITEM_PIPELINES{removed}. "
+        "To export items as well, crawl with GOSSAMER_ITEMS=stream"
     )
 
 

@@ -55,12 +55,7 @@ def export(
     waiting = sum(group.items_waiting for group in counts.groups)
     if waiting and not items:
         output.write_notice(
-            f"{output.counted(waiting, 'item')} that no consumer has kept yet are not in the file; --items writes them too"
-        )
-    if snapshot.consumers:
-        output.write_notice(
-            f"left out: {output.counted(len(snapshot.consumers), 'consumer')} of items ({', '.join(snapshot.consumers[:5])}"
-            f"{', …' if len(snapshot.consumers) > 5 else ''}); where the file is imported each begins at the first item there"
+            f"{output.counted(waiting, 'item')} on the server are not in the file; --items writes them too"
         )
     if snapshot.redacted:
         output.write_notice(

@@ -96,6 +96,7 @@ class SiteGroups:
             compiled.group(),
             max_items=self._settings["GOSSAMER_ITEMS_MAX"],
             max_item_bytes=self._settings["GOSSAMER_ITEMS_MAX_BYTES"],
+            max_item_age=self._settings["GOSSAMER_ITEMS_MAX_AGE"],
             max_dead=self._settings["GOSSAMER_DEAD_MAX"],
         )
         self._defined[compiled.name] = asyncio.get_running_loop().time()

@@ -75,7 +75,8 @@ ENTRY_LOGGED = RecordLayout("line kind group round fields")
 ENTRY_STANDING = RecordLayout("line kind group round counts")
 ENTRY_DAILY = RecordLayout("line kind group day counts")
 ENTRY_DOCUMENT = RecordLayout("line kind document version at who note digest deleted keep")
-ENTRY_ITEM = RecordLayout("line kind group")
+ENTRY_ITEM = RecordLayout("line kind group position")
+ENTRY_CONSUMER = RecordLayout("line kind group name position")
 
 RECORDS = {name: value for name, value in globals().items() if isinstance(value, RecordLayout)}
 _NAMED = re.compile(rf"\b({'|'.join(RECORDS)})\.(\w+)")

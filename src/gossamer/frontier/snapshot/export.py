@@ -57,8 +57,6 @@ class Export:
         """How many lines are without their secrets."""
         self.cookies_left_out = 0
         """How many cookies are not in the file, since they are secrets."""
-        self.consumers: list[str] = []
-        """Of items; up to where they have kept them means nothing elsewhere."""
         self._out, self._items, self._secrets = out, items, secrets
         self._heard = heard or (lambda _: None)
         self._told: dict[str, Line] = {}
@@ -329,8 +327,9 @@ class Export:
             after = "0-0"
             while rows := self.frontier.read_items(group, partition, after, PAGE):
                 after = rows[-1][0]
-                for _, data in rows:
-                    self._write({"type": "item", "group": group, **line.payload_json(data)})
+                for position, data in rows:
+                    place = {"partition": partition, "position": position}
+                    self._write({"type": "item", "group": group, **place, **line.payload_json(data)})
 
     def _numbers(self) -> None:
         """What was counted over the life of the crawl, and the counters of users."""
@@ -396,7 +395,9 @@ class Export:
     def _shared(self) -> None:
         """What workers and readers of a group have together."""
         for group in self._groups():
-            self.consumers += [f"{name} of {group}" for name in item_stream.consumers(self.frontier, group)]
+            for name, positions in item_stream.consumers(self.frontier, group, notes=True).items():
+                places = {str(partition): at for partition, at in positions.items()}
+                self._write({"type": "consumer", "group": group, "consumer": name, "positions": places})
             _, found, _ = self.frontier.cookies(group)
             cookies = {name: data for name, data in found.items() if data}  # The others are gone.
             if self._secrets:

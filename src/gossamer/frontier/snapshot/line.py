@@ -167,6 +167,7 @@ def group_policy(table: Mapping[str, Any]) -> dict[str, Any]:
         max_item_bytes=table.get("max_item_bytes", 0),
         weight=table.get("weight", 1.0),
         crawl_delay=table.get("crawl_delay", True),
+        max_item_age=table.get("max_item_age", 0) / 1000,
     )
     return {**asdict(policy), "tasks": list(policy.tasks)}
 

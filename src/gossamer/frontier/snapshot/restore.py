@@ -17,6 +17,7 @@ from zlib import decompress
 from zlib import error as ZlibError
 
 from gossamer.errors import DecodingError, EncodingError, InvalidRequest, PolicyError, SnapshotError
+from gossamer.frontier import item_stream
 from gossamer.frontier.server import keys
 from gossamer.frontier.server.layout import RECORDS
 from gossamer.frontier.snapshot import line, origin
@@ -34,6 +35,8 @@ BATCH_ENTRIES = 500
 BATCH_BYTES = 1_000_000
 MOST_COOKIES = 1_000_000
 """More than workers keep: their own limit applies when they store the next one."""
+FEED = "feed-"
+"""How the names of consumers begin that stand for the file of a feed."""
 STORED_COUNTS = {**{name: name for name in (*LANE_COUNTS, *GROUP_COUNTS)}, "duplicates": "dup"}
 _WRONG = (
     KeyError, TypeError, ValueError, AttributeError, IndexError, Base64Error, ZlibError, DecodingError, EncodingError,
@@ -331,7 +334,20 @@ class Restore:
         )
 
     def _restore_item(self, row: Line) -> None:
-        self._put(keys.home_of(row["group"], self.frontier.partitions), ["item", row["group"]], line.payload_from(row))
+        # Positions of consumers mean the same where items keep theirs.
+        at = row.get("position", "") if self._same else ""
+        home = int(row["partition"]) if at else keys.home_of(row["group"], self.frontier.partitions)
+        self._put(home, ["item", row["group"], at], line.payload_from(row))
+
+    def _restore_consumer(self, row: Line) -> None:
+        name, positions = str(row["consumer"]), row["positions"]
+        if name.startswith(FEED) and self.source.header["crawl"] != self.frontier.crawl:
+            return  # the file of a feed belongs to its crawl
+        for partition in range(self.frontier.partitions):
+            if self._same and str(partition) in positions:
+                self._put(partition, ["consumer", row["group"], name, str(positions[str(partition)])])
+            elif not name.startswith("*"):
+                self._put(partition, ["consumer", row["group"], name, item_stream.START])
 
     def _restore_task(self, row: Line) -> None:
         tasks, data = self._tasks.setdefault(row["source"], ([], []))

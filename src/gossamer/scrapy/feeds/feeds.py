@@ -265,7 +265,7 @@ class FleetFeedExporter(FeedExporter):
     ) -> None:
         """Write what waits. An item that one file has is not kept for the others, so all of them are prepared before the first is written."""
         for file in files.values():
-            file.prepare(frontier, info, worker_config.settings["GOSSAMER_ITEMS"] == "stream")
+            file.prepare(frontier, info)
         if all(file.ready(frontier, info) for file in files.values()):
             for file in files.values():
                 file.write(frontier, until)
@@ -350,7 +350,7 @@ class FleetFeedExporter(FeedExporter):
         if not over and consumer:
             logger.info(
                 "The round is not over: the rest of its items wait on the server for this file. Run the spider again with the same -O, -o or FEEDS. "
-                "If you will not, `gossamer items forget %s %s --drop` lets them go.", file.group, consumer,
+                "If you will not, `gossamer items forget %s %s` lets them go.", file.group, consumer,
             )  # fmt: skip
         if file.failed:
             self._incomplete = True

@@ -38,8 +38,6 @@ from gossamer.scrapy.feeds.position import (
 
 logger = logging.getLogger(__name__)
 
-EXPORT = "export"
-"""The consumer of `gossamer items export`."""
 LOOKS = 2
 """How many checks in a row must find the file with another group before that is an error."""
 COUNTS = 5
@@ -99,9 +97,9 @@ class FeedFile:
         """The consumer for which items wait on the server while this process writes the file."""
         return str(self._state.get("consumer", ""))
 
-    def prepare(self, frontier: ValkeyFrontier, info: RoundInfo, keep_all: bool) -> None:
-        """Continue the file or begin it, unless another process writes it; from then on, items wait on the server for it. `keep_all`:
-        keep them for `gossamer items export`, too. SettingError if the file is another group's."""
+    def prepare(self, frontier: ValkeyFrontier, info: RoundInfo) -> None:
+        """Continue the file or begin it, unless another process writes it; from then on, items are kept on the server for it. SettingError
+        if the file is another group's."""
         if self._file is not None and not self._is_still_there():
             self._let_go()
         if self._file is None and not self._lock():
@@ -119,7 +117,7 @@ class FeedFile:
                 self._let_go()
                 return
             self.past = False
-            self._begin(frontier, info, keep_all)
+            self._begin(frontier, info)
         elif not self._is_of(info, self._state):
             self._turn(frontier, info, self._state)
             noted = self._state
@@ -272,11 +270,13 @@ class FeedFile:
         return ""
 
     def _is_past(self, frontier: ValkeyFrontier, info: RoundInfo) -> bool:
-        if not self._overwrite or info.ended is None or self._fits(frontier, info, self._mark.mine()):
+        if info.ended is None or self._fits(frontier, info, self._mark.mine()):
             return False
+        if not self._overwrite and self.path.stat().st_size:
+            return True  # what is added to may have them already
         return not has_items(frontier, info)
 
-    def _begin(self, frontier: ValkeyFrontier, info: RoundInfo, keep_all: bool) -> None:
+    def _begin(self, frontier: ValkeyFrontier, info: RoundInfo) -> None:
         file, before, left = self._file, self._mark.mine(), ""
         assert file is not None
         size = file.seek(0, io.SEEK_END)
@@ -317,7 +317,6 @@ class FeedFile:
             self._state = self._fresh(frontier, info, size)
             if size and self._overwrite:
                 logger.info("The feed %s starts again, with round %d.", self.path, info.round)
-            self._save_unread(frontier, keep_all)
             self._say_late(frontier, info)
         state = self._state
         self.untouched = not self._store_empty and state["first"] is None
@@ -356,6 +355,9 @@ class FeedFile:
         elif others and size > found["size"] and size < found.get("closed", size + 1):
             size = found["size"]
         begin = starts(frontier, info)
+        if self._overwrite and (mine := self._mark.mine()):
+            # What it had in the round before is not of this one, however close that was.
+            begin = {p: max(at, mine["positions"].get(p, at), key=item_stream.place) for p, at in begin.items()}
         return {
             "crawl": frontier.crawl, "group": self.group, "round": info.round, "began": info.began,
             "consumer": consumer_of(self.path, self._uri, info.round if self._of_one_round else None),
@@ -380,7 +382,7 @@ class FeedFile:
             before, info = info, next(iter(frontier.rounds(self.group, 1)), info)
             if info.items == before.items:
                 break
-        if info.items > row.items_waiting:
+        if info.items > row.items_waiting and not self._has_older(frontier):
             found = self._state["elsewhere"]
             logger.warning(
                 "The feed %s begins in the middle of round %d: %d items of the round are not in the stream any more, or never were.%s",
@@ -388,21 +390,13 @@ class FeedFile:
                 f" Another machine has had the feed before (consumer {found})." if found else "",
             )  # fmt: skip
 
-    def _save_unread(self, frontier: ValkeyFrontier, keep_all: bool) -> None:
-        """Keep items that an expected consumer has not read yet from being trimmed because of this one."""
-        if item_stream.consumers(frontier, self.group):
-            return
-        older = False
+    def _has_older(self, frontier: ValkeyFrontier) -> bool:
+        """Whether items are there that came before the round: nobody knows then how many of it are."""
         for partition, at in self._state["positions"].items():
             first = frontier.read_items(self.group, partition, item_stream.START, 1)
-            older = older or (bool(first) and item_stream.place(first[0][0]) <= item_stream.place(at))
-        if keep_all or older:
-            frontier.keep_items(self.group, EXPORT, dict.fromkeys(range(frontier.partitions), ""))
-            logger.info(
-                "%s of %s stay on the server for `gossamer items export`.",
-                "Items" if keep_all else "Items of earlier rounds, which no consumer has read, and what follows them",
-                self.group,
-            )
+            if first and item_stream.place(first[0][0]) <= item_stream.place(at):
+                return True
+        return False
 
     def _append(self, file: IO[bytes]) -> None:
         """Write the exporter's output to the file. A file that must not be stored empty is left as it was until the first item."""

@@ -88,7 +88,7 @@ async def _follow(ask: Ask, worker_config: WorkerConfig, token: Token, waiting: 
         why = f"a file that no worker writes now ({', '.join(files)}) waits for the items of this round"
         remedy = (
             "Run a worker with that feed again. To give the file up, forget it and start this worker again: "
-            + ", ".join(f"`gossamer items forget {worker_config.group} {name} --drop`" for name in files)
+            + ", ".join(f"`gossamer items forget {worker_config.group} {name}`" for name in files)
         )
     else:
         return worker_config
@@ -100,7 +100,7 @@ async def _follow(ask: Ask, worker_config: WorkerConfig, token: Token, waiting: 
         logger.warning("Items go into the stream besides ITEM_PIPELINES: %s. %s.", why, remedy)
     else:
         logger.info("Items go into the stream besides ITEM_PIPELINES: %s.", why)
-    return replace(worker_config, streams=True)
+    return replace(worker_config, streams=True, for_others=True)
 
 
 async def _others(ask: Ask, worker_config: WorkerConfig, token: Token) -> Sequence[WorkerInfo]:

@@ -14,7 +14,9 @@ from gossamer.courier import DRAINING
 from gossamer.errors import GossamerError, RoundUnfinished
 from gossamer.frontier.contract import Frontier
 from gossamer.model import PartitionState
+from gossamer.model.plural import counted
 from gossamer.model.reply import CLOSED
+from gossamer.scrapy.feeds.stream import STREAM, item_destination
 from gossamer.scrapy.process import rounds
 from gossamer.scrapy.process.exit_code import drained, fail
 from gossamer.scrapy.process.reactor import Promise
@@ -114,6 +116,20 @@ class WorkerEnd:
             await rounds.end(calls.ask, scheduler.group, courier.token)
         if not courier.in_outage:
             await rounds.log_dead_letters(calls.ask, scheduler.group)
+        self._say_where_items_are()
+
+    def _say_where_items_are(self) -> None:
+        """A project that has asked for neither a feed nor a pipeline may not know of the stream."""
+        scheduler, stats = self._scheduler, self._scheduler.crawler.stats
+        worker_config = scheduler.join
+        scraped = stats.get_value("item_scraped_count", 0) if stats is not None else 0
+        chosen = worker_config.settings["GOSSAMER_ITEMS"] != "auto"
+        if scraped and not chosen and item_destination(worker_config) == STREAM and not worker_config.for_others:
+            logger.info(
+                "%s of this worker %s in the item stream on the server, since the project has neither a feed nor ITEM_PIPELINES: "
+                "`gossamer items export %s FILE` writes them to a file. GOSSAMER_ITEMS=off keeps none.",
+                counted(scraped, "item"), "is" if scraped == 1 else "are", scheduler.group,
+            )  # fmt: skip
 
     async def closed(self) -> None:
         """Report what extensions counted after the scheduler was closed, and that this worker has ended; then close the connection."""
@@ -140,8 +156,8 @@ class WorkerEnd:
 
 
 _REMEDY = {
-    "items_full": " `gossamer items consumers` names who has not kept its items: run a worker with that feed again, or `gossamer items export`; "
-    "`gossamer items forget --drop` gives up a consumer that never comes back, with the items that only it lacks. To stream no more after that, start the workers again with GOSSAMER_ITEMS=off.",
+    "items_full": " Nobody has written its items: `gossamer items export` writes them, and `gossamer items drop` drops them. If `gossamer items consumers` names a feed that never comes back, "
+    "`gossamer items forget` gives it up. To put no more into the stream, start the workers again with GOSSAMER_ITEMS=off.",
     "dead_full": " Look at `gossamer dead list`; replay or drop some.",
     "pages_full": " The group has crawled as many pages as it may.",
     "memory": " The server is at its memory limit: few requests are leased at a time. Raise maxmemory.",

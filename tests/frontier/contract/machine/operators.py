@@ -198,5 +198,7 @@ class Operators(Workers):
         assert [item for _, item in rows] == self.model.parts[part].items[group]
         if rows:
             kept = data.draw(st.integers(1, len(rows)), "kept")
-            del self.model.parts[part].items[group][:kept]
-            assert self.frontier.keep_items(group, "store", {part: rows[kept - 1][0]}) == len(rows) - kept
+            model = self.model.parts[part]
+            model.written[group] = max(kept, model.written[group])
+            model.make_room(group, 0)
+            assert self.frontier.keep_items(group, "store", {part: rows[kept - 1][0]}) == len(model.items[group])

@@ -204,6 +204,18 @@ class ControlVerbs:
             left = [p for p, (_, _, more) in zip(left, told, strict=True) if more]
         return sum(waiting.values())
 
+    def drop_items(self, group: str, positions: Mapping[int, str]) -> Verb[int]:
+        removed, left = 0, list(positions)
+        while left:
+            replies = yield [
+                function_call("items", self.base(p), {"group": group, "consumer": "", "id": "", "drop": positions[p]})
+                for p in left
+            ]
+            rows = [read(reply) for reply in replies]
+            removed += sum(number for number, _, _ in rows)
+            left = [p for p, (_, _, more) in zip(left, rows, strict=True) if more]
+        return removed
+
 
 def _scope(group: str, lane: str, host: str) -> tuple[str, str]:
     """What a pause is about, from the one name given; none means the crawl."""

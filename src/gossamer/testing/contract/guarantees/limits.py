@@ -183,8 +183,8 @@ class TestBounded:
         assert crawl.frontier.read_items("g", 0) == rows[1:]
         assert len(worker.lease(1)) == 1
 
-    def test_bytes_of_items_that_wait_pause_the_group_too(self, crawl: Crawl) -> None:
-        """Counted exactly, whatever is kept and in which parts."""
+    def test_bytes_of_items_pause_the_group_too(self, crawl: Crawl) -> None:
+        """Counted exactly, whatever goes and in which parts."""
         crawl.define(policy=GroupPolicy(max_item_bytes=1000))
         crawl.add(*map(str, range(12)))
         worker = crawl.worker("g")
@@ -198,14 +198,14 @@ class TestBounded:
         with_items(crawl, worker, b"f")
         assert worker.paused() == "items_full"
         places = [place for place, _ in crawl.frontier.read_items("g", 0)]
-        assert crawl.frontier.keep_items("g", "sql", {0: places[-1]}) == 0
+        assert crawl.frontier.drop_items("g", {0: places[-1]}) == 5
         with_items(crawl, worker, b"g" * 999)
         with_items(crawl, worker, b"h")
         assert worker.paused() == "items_full"
         crawl.define(policy=GroupPolicy(max_item_bytes=0))
         assert len(worker.lease(1)) == 1
 
-    def test_items_are_trimmed_in_bounded_steps(self, crawl: Crawl) -> None:
+    def test_items_are_dropped_in_bounded_steps(self, crawl: Crawl) -> None:
         crawl.define(policy=GroupPolicy(max_items=2600))
         crawl.add("1", "2")
         worker = crawl.worker("g")
@@ -213,20 +213,40 @@ class TestBounded:
         assert worker.paused() == "items_full"
         place, data = crawl.frontier.read_items("g", 0, limit=2610)[-1]
         assert data == b"2609"
-        verb = CrawlVerbs(crawl.frontier.crawl, crawl.frontier.partitions, load({}, {})).control.keep_items(
-            "g", "sql", {0: place}
+        verb = CrawlVerbs(crawl.frontier.crawl, crawl.frontier.partitions, load({}, {})).control.drop_items(
+            "g", {0: place}
         )
         [first] = next(verb)
-        trimmed, waiting, more = read(crawl.frontier.ask([first])[0])  # type: ignore[attr-defined]
-        assert 0 < trimmed <= 1000
-        assert (waiting, more) == (2650 - trimmed, 1)
-        assert crawl.frontier.keep_items("g", "sql", {0: place}) == 40
+        removed, there, more = read(crawl.frontier.ask([first])[0])  # type: ignore[attr-defined]
+        assert 0 < removed <= 1000
+        assert (there, more) == (2650 - removed, 1)
+        assert crawl.frontier.drop_items("g", {0: place}) == 2610 - removed
         assert [item for _, item in crawl.frontier.read_items("g", 0)] == [b"%d" % n for n in range(2610, 2650)]
         assert len(worker.lease(1)) == 1
 
-    def test_items_wait_for_every_consumer(self, crawl: Crawl) -> None:
+    def test_written_items_stay_until_there_is_no_room(self, crawl: Crawl) -> None:
+        """At the limit the oldest go, in bounded steps; what nobody has written never does."""
+        crawl.define(policy=GroupPolicy(max_items=100))
+        crawl.add(*map(str, range(80)))
+        worker = crawl.worker("g")
+        for n in range(50):
+            with_items(crawl, worker, b"%d" % n)
+        rows = crawl.frontier.read_items("g", 0)
+        assert crawl.frontier.keep_items("g", "", {0: rows[29][0]}) == 50
+        with_items(crawl, worker, *(b"%d" % n for n in range(50, 99)))
+        assert len(crawl.frontier.read_items("g", 0)) == 99
+        with_items(crawl, worker, b"99")
+        left = [int(data) for _, data in crawl.frontier.read_items("g", 0)]
+        assert left == list(range(left[0], 100))
+        assert 1 <= left[0] <= 30
+        with_items(crawl, worker, *(b"%d" % n for n in range(100, 130)))
+        assert [int(data) for _, data in crawl.frontier.read_items("g", 0)] == list(range(30, 130))
+        assert worker.paused() == "items_full"
+        assert len(crawl.frontier.read_items("g", 0)) == 100
+
+    def test_items_are_held_for_every_named_consumer_unless_somebody_else_has_written_them(self, crawl: Crawl) -> None:
         crawl.define(policy=GroupPolicy(max_items=2))
-        crawl.add("1", "2")
+        crawl.add("1", "2", "3")
         for consumer in ("sql", "files"):
             crawl.frontier.keep_items("g", consumer, dict.fromkeys(range(crawl.frontier.partitions), ""))
         worker = crawl.worker("g")
@@ -236,7 +256,34 @@ class TestBounded:
         assert worker.paused() == "items_full"
         # An older position takes nothing back.
         assert crawl.frontier.keep_items("g", "sql", {0: "0-1"}) == 2
-        assert crawl.frontier.keep_items("g", "files", {0: last}) == 0
+        assert crawl.frontier.keep_items("g", "files", {0: last}) == 1
+        with_items(crawl, worker, b"c", b"d")
+        assert worker.paused() == "items_full"
+        crawl.frontier.keep_items("g", "", {0: crawl.frontier.read_items("g", 0)[-1][0]})
+        assert len(worker.lease(1)) == 1
+
+    def test_what_feeds_have_written_does_not_count_whatever_consumer_is_listed(self, crawl: Crawl) -> None:
+        crawl.define(policy=GroupPolicy(max_items=2))
+        crawl.add(*map(str, range(6)))
+        everywhere = range(crawl.frontier.partitions)
+        for consumer in ("sql", "feed-one", "feed-two"):
+            crawl.frontier.keep_items("g", consumer, dict.fromkeys(everywhere, ""))
+        worker = crawl.worker("g")
+        with_items(crawl, worker, b"a", b"b")
+        last = crawl.frontier.read_items("g", 0)[-1][0]
+        # Neither an export nor another feed makes a feed lack items.
+        crawl.frontier.keep_items("g", "feed-one", {0: last})
+        crawl.frontier.keep_items("g", "", {0: last})
+        assert [data for _, data in crawl.frontier.read_items("g", 0)] == [b"a", b"b"]
+        assert worker.paused() == "items_full"
+        crawl.frontier.keep_items("g", "feed-two", {0: last})
+        with_items(crawl, worker, b"c")
+        for consumer in ("feed-one", "feed-two"):
+            crawl.frontier.keep_items("g", consumer, dict.fromkeys(everywhere, "gone"))
+        with_items(crawl, worker, b"d")
+        assert [data for _, data in crawl.frontier.read_items("g", 0)] == [b"c", b"d"]
+        assert worker.paused() == "items_full"
+        crawl.frontier.keep_items("g", "", {0: crawl.frontier.read_items("g", 0)[-1][0]})
         assert len(worker.lease(1)) == 1
 
     def test_a_consumer_that_is_gone_holds_nothing_back(self, crawl: Crawl) -> None:
@@ -247,8 +294,21 @@ class TestBounded:
         with_items(crawl, worker, b"a", b"b")
         last = crawl.frontier.read_items("g", 0)[-1][0]
         crawl.frontier.keep_items("g", "sql", {0: last})
-        assert crawl.frontier.keep_items("g", "files", {0: "gone"}) == 0
+        assert crawl.frontier.keep_items("g", "files", {0: "gone"}) == 1
         assert len(worker.lease(1)) == 1
+
+    def test_written_items_that_are_old_go(self, crawl: Crawl) -> None:
+        crawl.define(policy=GroupPolicy(max_item_age=60.0))
+        crawl.add("1", "2", "3")
+        worker = crawl.worker("g")
+        with_items(crawl, worker, b"a", b"b")
+        first = crawl.frontier.read_items("g", 0)[0][0]
+        crawl.frontier.keep_items("g", "", {0: first})
+        with_items(crawl, worker, b"c")
+        assert [data for _, data in crawl.frontier.read_items("g", 0)] == [b"a", b"b", b"c"]
+        crawl.advance(120)
+        assert crawl.frontier.keep_items("g", "", {0: ""}) == 2
+        assert [data for _, data in crawl.frontier.read_items("g", 0)] == [b"b", b"c"], "nobody has written b"
 
     def test_too_many_dead_letters_pause_the_group(self, crawl: Crawl) -> None:
         crawl.define(policy=GroupPolicy(max_dead=1))

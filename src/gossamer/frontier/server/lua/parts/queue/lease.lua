@@ -230,7 +230,9 @@ function Lease.items(S, group, args, from, n)
   Items.append(S, group, args, from, n)
   count(S, 'g|' .. group .. '|items', n)
   local policy = Lane.group(S, group)
-  if policy and Items.full(S, group, policy) then Lane.hold(S, group, 'items_full') end
+  if not policy then return end
+  Items.make_room(S, group, policy, n)
+  if Items.full(S, group, policy) then Lane.hold(S, group, 'items_full') end
 end
 
 -- The response arrived: frees slots once. fetched[i] = {id, nonce, feedback or false}.

@@ -238,8 +238,13 @@ function Restores.document(S, e, text)
 end
 
 function Restores.item(S, e, data)
-  Items.append(S, e[ENTRY_ITEM.group], {data}, 1, 1)
+  Items.append(S, e[ENTRY_ITEM.group], {data}, 1, 1, e[ENTRY_ITEM.position])
   return 'r'
+end
+
+function Restores.consumer(S, e)
+  local added = call('HSETNX', S.b .. K.consumers .. e[ENTRY_CONSUMER.group], e[ENTRY_CONSUMER.name], e[ENTRY_CONSUMER.position])
+  return added == 1 and 'r' or 'k'
 end
 
 verb('restore', {}, function(S, h, args)

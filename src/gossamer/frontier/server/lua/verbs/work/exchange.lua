@@ -150,7 +150,10 @@ verb('exchange', {'allow-oom'}, function(S, h, args)
   if call('SISMEMBER', S.b .. K.draining, incarnation) == 1 then paused = 'draining' end
   local want = h.want
   if want > 0 and paused == '' then
-    if memory_full(S) then want = want_while_full(S, want) end
+    if memory_full(S) then
+      Items.relieve(S)
+      want = want_while_full(S, want)
+    end
     if want == 0 then
       paused = 'memory'
     elseif Lease.taste(S, info, selection, taken) then
