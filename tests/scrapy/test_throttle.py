@@ -15,7 +15,7 @@ from tests.support.site import Reply, Site
 from tests.support.workers.workers import Workers, left
 
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import Fetched, HostPolicy, LanePolicy, Request, Token
+from gossamer.model import Fetched, HostPolicy, HostVerdict, LanePolicy, Request, Token
 from gossamer.scrapy.page.page import feedback_of
 from gossamer.scrapy.policies import host_policy
 from gossamer.settings import load
@@ -67,6 +67,36 @@ def test_a_project_crawls_as_fast_as_scrapy_lets_it(valkey_server: Server, crawl
     assert host.crawl_delay == 0
     assert host.policy["block_base"] == 0
     assert host.delay < 0.3, "a quarter of a second is what remains of two after three halvings"
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "verdict"),
+    [
+        (503, {}, HostVerdict.UNAVAILABLE),
+        (503, {"Retry-After": "0"}, HostVerdict.UNAVAILABLE),
+        (503, {"Retry-After": "soon"}, HostVerdict.UNAVAILABLE),
+        (503, {"Retry-After": "3"}, HostVerdict.THROTTLED),
+        (429, {}, HostVerdict.THROTTLED),
+        (502, {}, HostVerdict.ERROR),
+    ],
+)
+def test_what_an_answer_says_about_its_host(status: int, headers: dict[str, str], verdict: HostVerdict) -> None:
+    assert feedback_of(Response("http://h.example/", status=status, headers=headers), 0.1).verdict is verdict
+
+
+def test_a_page_that_is_not_available_does_not_block_its_host(
+    valkey_server: Server, crawl_name: str, site: Site
+) -> None:
+    """Where it did, the crawl would not end within the time of this test."""
+    site.on("/", Reply(body="".join(f'<a href="/{n}">{n}</a>' for n in range(12))))
+    site.on("/3", Reply(503, times=2), Reply())
+    with Workers(valkey_server.url, crawl_name, GOSSAMER_BLOCK_SECONDS=3000.0) as workers:
+        workers.start(Throttled, url=site.url).result()
+        with workers.frontier() as frontier:
+            assert len(left(frontier, "throttled").items) == 13
+            [host] = frontier.hosts([site.host])
+    assert host.policy["block_base"] == 3000
+    assert host.throttled == 0
 
 
 def test_a_crawl_delay_is_kept_where_the_project_says_so(valkey_server: Server, crawl_name: str, site: Site) -> None:

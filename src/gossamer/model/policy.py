@@ -126,8 +126,8 @@ class HostPolicy:
 
     `delay` seconds between requests and at most `concurrency` in flight (0: no limit). With `adaptive`, the delay begins
     there and follows latency / `target` between `min_delay` and `max_delay`: up at once, down by halves, never down on
-    errors. `block_base` is the first block after a throttled answer without Retry-After, doubling in a row (0: none); no
-    block lasts beyond `block_max`. `crawl_delay` says whether the delay that the host's robots.txt asks for counts too.
+    errors. `block_base` is the first block by answers without Retry-After, a 429 or at least 5 of the last 10 with 503,
+    doubling in a row (0: none); no block lasts beyond `block_max`. `crawl_delay` says whether the delay that the host's robots.txt asks for counts too.
     """
 
     delay: float = 0.0

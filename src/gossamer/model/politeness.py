@@ -5,12 +5,20 @@ from __future__ import annotations
 import email.utils
 from typing import Any
 
-THROTTLED = frozenset({429, 503})
-"""Statuses by which a host asks for a pause."""
+from gossamer.model.request import HostVerdict
+
+TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE = 429, 503
+REFUSALS = frozenset({TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE})
+"""Statuses by which a host may ask for a pause."""
 LONGEST_PAUSE = 86400.0
 """Seconds; no server can ask for a longer pause."""
 LONGEST_DELAY = 3600.0
 """Seconds; no robots.txt can ask for a longer delay."""
+
+
+def refusal(status: int, asked: float | None) -> HostVerdict:
+    """What one of `REFUSALS` says about its host; `asked` is its Retry-After. A 503 without one may be meant for its page alone."""
+    return HostVerdict.THROTTLED if asked or status == TOO_MANY_REQUESTS else HostVerdict.UNAVAILABLE
 
 
 def retry_after(value: str, now: float) -> float | None:

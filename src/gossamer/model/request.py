@@ -129,11 +129,13 @@ class Sent(NamedTuple):
 
 
 class HostVerdict(enum.Enum):
-    """What a response says about its host. Only OK may shorten an adaptive delay."""
+    """What a response says about its host. Only OK may shorten an adaptive delay. THROTTLED asks for a pause of all requests;
+    UNAVAILABLE is a 503 that does not, and becomes one when at least 5 of the host's last 10 answers say so."""
 
     OK = "ok"
     ERROR = "error"
     THROTTLED = "throttled"
+    UNAVAILABLE = "unavailable"
 
 
 class Feedback(NamedTuple):

@@ -316,7 +316,7 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_BLOCK_SECONDS",
         0.0,
         seconds,
-        "How long a host is blocked for the fleet if it answers a Scrapy worker with 429 or 503 and no Retry-After; twice as long each time in a row, an hour at most. 0: not at all, the page is retried as in Scrapy. A Retry-After always counts. Sites: 5 seconds.",
+        "How long a host is blocked for the fleet if it answers a Scrapy worker with 429, or at least 5 of its last 10 answers with 503, and no Retry-After; twice as long each time in a row, an hour at most. 0: not at all, the page is retried as in Scrapy. A Retry-After always counts. Sites: 5 seconds.",
     ),
     Setting(
         "GOSSAMER_ROBOTS_CRAWL_DELAY",

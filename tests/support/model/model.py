@@ -235,6 +235,7 @@ class Model:
         part = self.at(name)
         part.hosts[name].blocked = part.now + seconds if seconds else 0.0
         part.hosts[name].throttles = 0
+        part.hosts[name].answers.clear()
         part.settle_turns()
 
     def start(self, group: str, worker: str) -> StartState:

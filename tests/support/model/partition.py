@@ -32,6 +32,8 @@ from gossamer.model.counter_names import ITEMS
 
 Spot = tuple[str, int, str]
 """Lane, priority and host: the unit inside which order is exact."""
+ANSWERS_KEPT_SECONDS = 600.0
+"""How long the last answers of a host count after a refusal."""
 
 
 @dataclass(eq=False, slots=True)
@@ -77,6 +79,9 @@ class Host:
     till: float = 0.0
     blocked: float = 0.0
     throttles: int = 0
+    answers: list[bool] = field(default_factory=list)
+    """Whether its last answers were refusals, as long as one of them was."""
+    refused: float = 0.0
     crawl_delay: float = 0.0
 
 
@@ -424,7 +429,14 @@ class Partition:
             return
         host = self.hosts[name]
         policy = host.policy or self.default
-        if feedback.verdict is HostVerdict.THROTTLED:
+        refuses = feedback.verdict in (HostVerdict.THROTTLED, HostVerdict.UNAVAILABLE)
+        if host.refused + ANSWERS_KEPT_SECONDS <= self.now:
+            host.answers.clear()
+        if refuses or any(host.answers):
+            host.answers = [*host.answers, refuses][-10:]
+        if refuses:
+            host.refused = self.now
+        if feedback.verdict is HostVerdict.THROTTLED or (refuses and sum(host.answers) >= 5):
             host.throttles += host.blocked <= self.now  # refusals of one moment count as one
             wait = feedback.retry_after
             wait = policy.block_base * 2 ** max(host.throttles - 1, 0) if wait is None else wait

@@ -40,7 +40,7 @@ from gossamer.model.counter_names import (
 )
 from gossamer.model.fetch import FetchError
 from gossamer.model.page import PageRequest, Response
-from gossamer.model.politeness import THROTTLED, retry_after
+from gossamer.model.politeness import REFUSALS, refusal, retry_after
 from gossamer.model.reply import BLOCKED, GARBAGE, of_status
 from gossamer.sites.downloader import PageDropped
 from gossamer.sites.extract.turns import MARK
@@ -199,8 +199,8 @@ class PageProcessor:
             self._reader.keep(layer, response)
             counters.add(BLOCKED_PAGES)
             raise PageFailed(BLOCKED, sign, after=asked)
-        if status in THROTTLED:
-            landed(Feedback(HostVerdict.THROTTLED, response.seconds, asked or None))
+        if status in REFUSALS:
+            landed(Feedback(refusal(status, asked), response.seconds, asked or None))
         else:
             landed(Feedback(HostVerdict.ERROR if status >= 500 else HostVerdict.OK, response.seconds))
         if session and (why := self._session_over(layer, response, session)):

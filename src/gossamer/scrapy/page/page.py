@@ -15,7 +15,7 @@ from gossamer.courier import OmittedRequests
 from gossamer.model import Ending, Feedback, HostVerdict, Lease, PageVisit, Settlement
 from gossamer.model import Request as FrontierRequest
 from gossamer.model.network import PRIVATE_ADDRESS, AddressRefused
-from gossamer.model.politeness import THROTTLED, retry_after
+from gossamer.model.politeness import REFUSALS, refusal, retry_after
 from gossamer.model.reply import UNSERIALIZABLE, of_status
 from gossamer.scrapy.page.visit import VisitContent
 
@@ -147,9 +147,9 @@ def missed(refused: list[str]) -> str:
 def feedback_of(response: Response, latency: Any) -> Feedback:
     """What an answer says about its host."""
     seconds = latency if isinstance(latency, int | float) else None
-    if response.status in THROTTLED:
-        asked = (response.headers.get(b"Retry-After") or b"").decode("latin-1")
-        return Feedback(HostVerdict.THROTTLED, seconds, retry_after(asked, time.time()))
+    if response.status in REFUSALS:
+        asked = retry_after((response.headers.get(b"Retry-After") or b"").decode("latin-1"), time.time())
+        return Feedback(refusal(response.status, asked), seconds, asked)
     # As for Scrapy's AutoThrottle: redirects and error pages are small and quick, and show nothing of how long pages take.
     return Feedback(HostVerdict.OK if response.status == 200 else HostVerdict.ERROR, seconds)
 

@@ -130,6 +130,7 @@ class Workers(RuleBasedStateMachine):
                     Feedback(),
                     Feedback(HostVerdict.THROTTLED),
                     Feedback(HostVerdict.THROTTLED, None, 2 * UNIT),
+                    Feedback(HostVerdict.UNAVAILABLE),
                 )
             ),
             "feedback",

@@ -108,6 +108,65 @@ class TestBlocks:
         [info] = crawl.frontier.hosts([crawl.host])
         assert info.blocked_until - info.now <= 5
 
+    def test_pages_that_are_not_available_block_no_host_that_answers_others(self, crawl: Crawl) -> None:
+        """Fewer than half of its last ten answers."""
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(block_base=5))
+        for _ in range(5):
+            told(crawl, Feedback(HostVerdict.UNAVAILABLE), 4)
+            told(crawl, Feedback(HostVerdict.OK), 3)
+            told(crawl, Feedback(HostVerdict.ERROR), 3)
+        [info] = crawl.frontier.hosts([crawl.host])
+        assert (info.blocked_until, info.throttled) == (0, 0)
+
+    def test_a_host_that_is_not_available_is_blocked_for_longer_each_time(self, crawl: Crawl) -> None:
+        """It is one host to all workers, and to all that happened before."""
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(block_base=5, block_max=35))
+        told(crawl, Feedback(HostVerdict.OK), 20)
+        for _ in range(4):
+            told(crawl, Feedback(HostVerdict.UNAVAILABLE))
+            assert crawl.frontier.hosts([crawl.host])[0].blocked_until == 0
+        for expected in (5, 10, 20, 35, 35):
+            told(crawl, Feedback(HostVerdict.UNAVAILABLE))
+            [info] = crawl.frontier.hosts([crawl.host])
+            assert expected - 1 < info.blocked_until - info.now <= expected
+            crawl.advance(expected)
+        told(crawl, Feedback(HostVerdict.OK))
+        told(crawl, Feedback(HostVerdict.UNAVAILABLE))
+        [info] = crawl.frontier.hosts([crawl.host])
+        assert 4 < info.blocked_until - info.now <= 5, "a good answer ends the doubling"
+        crawl.advance(5)
+        told(crawl, Feedback(HostVerdict.OK), 6)
+        told(crawl, Feedback(HostVerdict.UNAVAILABLE))
+        [info] = crawl.frontier.hosts([crawl.host])
+        assert info.blocked_until <= info.now, "enough good answers end it"
+
+    def test_answers_of_one_moment_that_is_not_available_block_once(self, crawl: Crawl, worker: Worker) -> None:
+        crawl.frontier.set_host("", HostPolicy(block_base=5, concurrency=20))
+        crawl.add(*(str(n) for n in range(12)))
+        gone = Feedback(HostVerdict.UNAVAILABLE)
+        worker.exchange(fetched=[Fetched(lease, gone) for lease in worker.lease(12)])
+        [info] = crawl.frontier.hosts([crawl.host])
+        assert info.throttled == 1
+        assert 0 < info.blocked_until - info.now <= 5
+
+    def test_what_a_host_answered_long_ago_says_nothing(self, crawl: Crawl) -> None:
+        crawl.define()
+        told(crawl, Feedback(HostVerdict.UNAVAILABLE), 4)
+        crawl.advance(600)
+        told(crawl, Feedback(HostVerdict.UNAVAILABLE), 4)
+        assert crawl.frontier.hosts([crawl.host])[0].blocked_until == 0
+        told(crawl, Feedback(HostVerdict.UNAVAILABLE))
+        assert crawl.frontier.hosts([crawl.host])[0].blocked_until > 0
+
+    def test_unblocking_a_host_forgets_its_answers(self, crawl: Crawl) -> None:
+        crawl.define()
+        told(crawl, Feedback(HostVerdict.UNAVAILABLE), 5)
+        crawl.frontier.block(crawl.host, 0)
+        told(crawl, Feedback(HostVerdict.UNAVAILABLE), 4)
+        assert crawl.frontier.hosts([crawl.host])[0].blocked_until == 0
+
     def test_a_shorter_retry_after_does_not_shorten_a_block(self, crawl: Crawl, worker: Worker) -> None:
         crawl.add("1", "2")
         one, two = worker.lease(2)

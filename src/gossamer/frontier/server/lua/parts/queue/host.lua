@@ -16,6 +16,9 @@
 -- `offers` are slots that are free and kept for a while for lanes whose turn it is and whose workers have yet to call: lane id ->
 -- {number, until, priority}. Within a call, S.claims has the same of lanes that the caller serves.
 --
+-- `answers` has a bit for each of the host's last answers, the newest first, 1 for one that said it was not available (503 without
+-- Retry-After) or asked to be left alone; `refused` is when the last of these came. It is kept only while there is one among them.
+--
 -- `own` counts, for groups that are stricter than a host, what they have in flight there: `group|host` -> number, and a p behind it
 -- while the group waits for its own requests to end.
 
@@ -32,12 +35,15 @@ end
 
 local OFFER = 1000 -- ms for which a free slot is kept for the group whose turn it is
 local WAKE_MAX = 8 -- groups of one host that are woken at once
+local ANSWERS = 10 -- last answers of a host that are kept
+local REFUSALS = 5 -- so many 503 among them block the host
+local ANSWERS_KEPT = 600000 -- ms from the last refusal until they are forgotten
 
 -- What a host is unless its record says otherwise. `parked`: how many wait in its line.
 local AT_REST = {
   __index = {
     inflight = 0, last = 0, blocked = 0, throttles = 0, delay = 0, floor = 0, paused = '', why = '', parked = 0, policy = false,
-    gap = 0, awaits = '', till = 0, line = 0, offers = false, heeds = false,
+    gap = 0, awaits = '', till = 0, line = 0, offers = false, heeds = false, answers = 0, refused = 0,
   },
 }
 
@@ -51,8 +57,9 @@ local function decode(raw, now)
   local host = setmetatable({
     inflight = v[1], last = v[2], blocked = v[3], throttles = v[4], delay = v[5], floor = v[6], paused = v[7],
     why = v[8], parked = v[9], policy = v[10], gap = v[11], awaits = v[12], till = v[13], line = v[14],
-    offers = v[15], heeds = v[16],
+    offers = v[15], heeds = v[16], answers = v[17], refused = v[18],
   }, AT_REST)
+  if host.answers > 0 and host.refused + ANSWERS_KEPT <= now then host.answers = 0 end
   for id, offer in pairs(host.offers or {}) do
     if offer[2] <= now then host.offers[id] = nil end
   end
@@ -94,6 +101,7 @@ flush_hosts = function(S)
     if not plain then
       rest = max(Host.next(S, h), h.blocked)
       for _, offer in pairs(h.offers or {}) do rest = max(rest, offer[2]) end
+      if h.answers > 0 then rest = max(rest, h.refused + ANSWERS_KEPT) end
       plain = rest <= S.now and h.paused == '' and not h.policy and h.delay == 0 and h.floor == 0 and h.throttles == 0
         and h.parked == 0
     end
@@ -103,7 +111,7 @@ flush_hosts = function(S)
       set[#set + 1] = name
       set[#set + 1] = pack({
         h.inflight, h.last, h.blocked, h.throttles, h.delay, h.floor, h.paused, h.why, h.parked, h.policy, h.gap, h.awaits, h.till,
-        h.line, h.offers, h.heeds,
+        h.line, h.offers, h.heeds, h.answers, h.refused,
       })
     elseif h.inflight == 0 then
       gone[#gone + 1] = name
@@ -531,16 +539,31 @@ function Host.block(S, name, untl, why)
   Host.refresh(S, name, host)
 end
 
--- What a response says about its host. feedback = {verdict, latency ms or -1, retry-after ms or -1}.
+-- Notes an answer, and tells how many of the last ones were refusals.
+local function note_answer(S, name, host, is_refusal)
+  if not is_refusal and host.answers == 0 then return 0 end
+  host.answers = (2 * host.answers + (is_refusal and 1 or 0)) % 2 ^ ANSWERS
+  if is_refusal then host.refused = S.now end
+  touch(S, name, host)
+  local refusals, rest = 0, host.answers
+  while rest > 0 do
+    refusals, rest = refusals + rest % 2, floor(rest / 2)
+  end
+  return refusals
+end
+
+-- What a response says about its host. feedback = {verdict, latency ms or -1, retry-after ms or -1}. One page that is not available
+-- says nothing about the others: only a host of which many of the last answers say so is blocked.
 function Host.learn(S, name, feedback)
   local host, verdict = Host.get(S, name), feedback[FEEDBACK.verdict]
   local policy = Host.policy(S, host)
   if host.plain and verdict == 'ok' and not policy.adaptive then return end
-  if verdict == 'throttled' then
+  local refusals = note_answer(S, name, host, verdict == 'throttled' or verdict == 'unavailable')
+  if verdict == 'throttled' or verdict == 'unavailable' and refusals >= REFUSALS then
     -- Answers to requests that were under way together are one refusal, not several in a row.
     if host.blocked <= S.now then host.throttles = host.throttles + 1 end
     local wait = feedback[FEEDBACK.retry_after]
-    if wait < 0 then wait = policy.block_base * 2 ^ min(max(host.throttles - 1, 0), 20) end
+    if wait < 0 or verdict == 'unavailable' then wait = policy.block_base * 2 ^ min(max(host.throttles - 1, 0), 20) end
     local untl = S.now + min(wait, policy.block_max)
     if untl > host.blocked then Host.block(S, name, untl, 'throttled') end
     touch(S, name, host)

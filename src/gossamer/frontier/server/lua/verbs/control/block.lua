@@ -8,7 +8,7 @@
 verb('block', {'allow-oom'}, function(S, h)
   local untl = h.for_ms > 0 and S.now + h.for_ms or 0
   local host = Host.get(S, h.host)
-  host.throttles = 0
+  host.throttles, host.answers = 0, 0
   Host.block(S, h.host, untl, untl > 0 and h.reason or '')
   S.changed = true
   finish(S)
