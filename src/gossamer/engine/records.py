@@ -8,6 +8,7 @@ from typing import Protocol
 from gossamer.engine.sites import ServedLayer, ServedSite
 from gossamer.errors import StoreUnavailable
 from gossamer.model.page import PageRequest, Record, Response
+from gossamer.model.table import Gap, PageOutcome
 
 
 class RecordSink(Protocol):
@@ -39,12 +40,33 @@ class RecordSink(Protocol):
         response: Response,
         records: list[Record],
         turns: Sequence[int] = (),
+        whole: bool = True,
     ) -> bool:
-        """Return when the records are kept; False if that took too long. `turns` are the further pages of a thread (`sites.tables.parts`). StoreRefused for records that cannot be kept."""
+        """Return when the records are kept; False if that took too long. `turns` are the further pages of a thread (`sites.tables.parts`). Unless the page is `whole`, it may have
+        further records. StoreRefused for records that cannot be kept."""
 
     async def put_absent(self, layer: ServedLayer, request: PageRequest, to: int = 0) -> bool:
         """Note that a page turn of a thread leads to no page of its own: it is not there, or redirects to the page `to`, which the
         thread may have. False if that took too long."""
+
+    async def put_outcome(self, layer: ServedLayer, request: PageRequest, outcome: PageOutcome) -> bool:
+        """Note what became of a page without records, for the records that it had before. False if that took too long."""
+
+    async def begin_page(self, site: ServedSite, number: int) -> bool:
+        """Note that pages of a round are read by this version of the site's rules, before the first is. False if that took too long."""
+
+    async def note_gap(self, site: ServedSite, number: int, layer: str, why: str) -> bool:
+        """Note that a round does not fetch all that the pages of a layer lead to ("": not all pages). False if that took too long."""
+
+    async def begin_round(self, site: ServedSite, number: int, birth: str) -> None:
+        """Note that a round begins, of the group that was born so."""
+
+    async def settle_round(self, site: ServedSite, number: int, layers: Iterable[str]) -> int:
+        """Note as gone what pages of these layers brought before a round, and not in it. Returns how many records are gone since this
+        round."""
+
+    async def gaps(self, site: ServedSite, number: int) -> list[Gap]:
+        """What was noted of a round, and this version of the site's rules."""
 
     def outages(self) -> dict[str, str]:
         """The sites whose storage cannot be reached, with the reason."""

@@ -7,21 +7,25 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from gossamer.engine.page.redirects import as_linked
+from gossamer.engine.page.versions import edition
 from gossamer.engine.sites import ServedLayer, ServedSite
 from gossamer.errors import StoreError, StoreRefused, StoreUnavailable
 from gossamer.model.page import PageRequest, Record, Response
 from gossamer.settings import Settings
 from gossamer.sites.compile import CompiledSite
-from gossamer.sites.tables.parts import URL, page_number, rank
-from gossamer.store import PAGES, PagePart, Row, Table, in_thread
+from gossamer.sites.tables.parts import URL, digest, page_number, rank
+from gossamer.sites.tables.tables import table_name
+from gossamer.store import PAGES, SOURCES, Gap, PageOutcome, PagePart, PageSource, Row, Table, in_thread
 
 if TYPE_CHECKING:
     from gossamer.store import Store, TableGrowth, Writer
+    from gossamer.store.rows.sources import LineKey
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +54,9 @@ class SqlRecordSink:
         self._urls: WeakKeyDictionary[ServedSite, str] = WeakKeyDictionary()
         self._prepared: WeakSet[ServedSite] = WeakSet()
         self._without_pages: set[str] = set()
+        self._rules: WeakKeyDictionary[ServedSite, str] = WeakKeyDictionary()
+        self._noted: WeakKeyDictionary[ServedSite, set[tuple[int, str, str]]] = WeakKeyDictionary()
+        """What this worker has noted of rounds, for each version of a site."""
         self.rounds: dict[str, int] = {}
 
     async def prepare_together(self, sites: Iterable[ServedSite]) -> dict[str, StoreUnavailable]:
@@ -113,6 +120,7 @@ class SqlRecordSink:
         response: Response,
         records: list[Record],
         turns: Sequence[int] = (),
+        whole: bool = True,
     ) -> bool:
         # The round of the page goes before the one that this worker knows: the next round may have begun a moment ago.
         number = request.round if request.round is not None else self.rounds.get(layer.site.name, 0)
@@ -130,7 +138,69 @@ class SqlRecordSink:
                 rows = await self._growth[url].fitted(rows, layer.site.compiled.growing_tables)
             except StoreUnavailable:
                 return False
+        if layer.site.keeps_gone and not _continues_thread(layer, request):
+            source = source_of(layer, request, number, PageOutcome.READ if whole else PageOutcome.ADDED, further=turns)
+            rows = [row._replace(source=source) for row in rows] or [Row(SOURCES.name, {}, source=source)]
         return await self._write(url, rows)
+
+    async def put_outcome(self, layer: ServedLayer, request: PageRequest, outcome: PageOutcome) -> bool:
+        if _continues_thread(layer, request):
+            return True  # The row has other pages.
+        source = source_of(layer, request, self.rounds.get(layer.site.name, 0), outcome)
+        return await self._write(self._urls[layer.site], [Row(SOURCES.name, {}, source=source)])
+
+    async def begin_page(self, site: ServedSite, number: int) -> bool:
+        return await self._note_once(site, number, Gap("rules", "", self._rules_of(site)))
+
+    async def note_gap(self, site: ServedSite, number: int, layer: str, why: str) -> bool:
+        return await self._note_once(site, number, Gap("gap", layer, why))
+
+    async def _note_once(self, site: ServedSite, number: int, gap: Gap) -> bool:
+        noted = self._noted.setdefault(site, set())
+        name = (number, gap.kind, gap.layer)
+        if name in noted:
+            return True
+        for other in [one for one in noted if one[0] < number - 1]:
+            noted.discard(other)
+        try:
+            await self._writers[self._urls[site]].call(
+                lambda store: store.note_gap(site_number(site.name), number, gap)
+            )
+        except StoreUnavailable:
+            return False
+        noted.add(name)
+        return True
+
+    async def begin_round(self, site: ServedSite, number: int, birth: str) -> None:
+        rules = self._rules_of(site)
+        await self._writers[self._urls[site]].call(
+            lambda store: store.begin_round(site_number(site.name), number, birth, rules)
+        )
+
+    async def settle_round(self, site: ServedSite, number: int, layers: Iterable[str]) -> int:
+        writer, own = self._writers[self._urls[site]], site_number(site.name)
+        numbers = sorted(layer_number(name) for name in layers)
+        growing = list(site.compiled.growing_tables.values())
+        if growing:
+            # Another worker may have made them, and this one has not written any of their rows.
+            await writer.call(lambda store: store.prepare([table for table in growing if store.columns_in(table.name)]))
+        after = None
+        while numbers:
+            # One transaction at a time: pages of other sites come in between.
+            after = await writer.call(partial(_settle, own, numbers, number, after))
+            if after is None:
+                break
+        return await writer.call(lambda store: store.gone_in_round(own, number))
+
+    async def gaps(self, site: ServedSite, number: int) -> list[Gap]:
+        noted = await self._writers[self._urls[site]].call(lambda store: store.gaps(site_number(site.name), number))
+        return [*noted, Gap("rules", "", self._rules_of(site))]
+
+    def _rules_of(self, site: ServedSite) -> str:
+        known = self._rules.get(site)
+        if known is None:
+            known = self._rules[site] = edition(site).partition(":")[0]
+        return known
 
     async def put_absent(self, layer: ServedLayer, request: PageRequest, to: int = 0) -> bool:
         site, thread = layer.site.compiled, request.thread
@@ -195,6 +265,46 @@ class SqlRecordSink:
         closing = [asyncio.ensure_future(in_thread(store.close)) for store in self._stores.values()]
         if closing:
             await asyncio.wait(closing, timeout=CLOSING)
+
+
+def site_number(name: str) -> int:
+    """The number of a site among those whose pages bring rows."""
+    return page_number(int(digest(name), 16))
+
+
+layer_number = site_number
+
+
+def source_of(
+    layer: ServedLayer, request: PageRequest, number: int, outcome: PageOutcome, further: Sequence[int] = ()
+) -> PageSource:
+    """The page as one that brings rows; `number` is the round that is under way, as far as this worker knows."""
+    site = layer.site.compiled
+    children: Iterable[str] = ()
+    if layer.function is not None and not (request.turn or further):
+        # What a page of a list has, another page of it may have the next time.
+        children = (
+            table_name(site.site, name) for name, rule in site.site.store.items() if rule.gone and name != layer.name
+        )
+    return PageSource(
+        site_number(layer.site.name),
+        layer_number(layer.name),
+        page_number(request.mark),
+        request.round,
+        max(number, request.round or 0),
+        outcome,
+        frozenset(children) - ({table_name(site.site, layer.name)} if layer.name in site.site.store else set()),
+    )
+
+
+def _continues_thread(layer: ServedLayer, request: PageRequest) -> bool:
+    """Whether a page is a further one of a thread that is one row: others say whether that is there."""
+    part = layer.site.compiled.part(layer.name)
+    return request.turn > 0 and part is not None and not part.whole
+
+
+def _settle(site: int, layers: Sequence[int], number: int, after: LineKey | None, store: Store) -> LineKey | None:
+    return store.settle_round(site, layers, number, after)
 
 
 def store_url(site: CompiledSite, settings: Settings) -> str:

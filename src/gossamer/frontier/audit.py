@@ -9,11 +9,12 @@ from __future__ import annotations
 import getpass
 import json
 import socket
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from gossamer.errors import UnknownDocument
 from gossamer.frontier.contract import Frontier
-from gossamer.model.document import AUDIT
+from gossamer.model.document import AUDIT, DocumentInfo
 from gossamer.settings import Settings
 
 NAME = "steering"
@@ -56,6 +57,11 @@ def entries(frontier: Frontier) -> list[AuditEntry]:
         infos = frontier.document_history(AUDIT, NAME)
     except UnknownDocument:
         return []
+    return read(infos)
+
+
+def read(infos: Iterable[DocumentInfo]) -> list[AuditEntry]:
+    """The actions that versions of the document record."""
     found = []
     for info in infos:
         try:

@@ -188,7 +188,7 @@ class Frontier(Protocol):
 
     def round_note(self, group: str, number: int, fields: Mapping[str, Any]) -> bool:
         """Record fields of a round: began, ended (server time in seconds), trigger, who, pages, items, failed,
-        dead, late, note, tasks, obstacle. For began, ended, trigger and who the first value stays; for the rest the last one counts. False:
+        dead, late, note, tasks, obstacle, gone. For began, ended, trigger and who the first value stays; for the rest the last one counts. False:
         there is no such round yet, or it is too old to be kept."""
 
     def rounds(self, group: str, limit: int = 100) -> list[RoundInfo]:

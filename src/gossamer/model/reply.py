@@ -276,7 +276,8 @@ class RoundInfo(NamedTuple):
     seeded again (the next round began before, to be fetched along with it), or cut short (it began before for another reason). The counts are those of this round: `pages` with those that failed, `failed`
     those that a worker gave up, `dead` all requests that became dead letters in it, also those that were replayed since. `late`
     and `note` are as recorded by `round_note`, `tasks` is whether a planner has pushed its tasks, `obstacle` why a planner
-    could not push them, or not begin the next round."""
+    could not push them, or not begin the next round. `gone` counts rows of tables with `gone` whose source is gone since this round; None: there are no such tables,
+    or it is not over."""
 
     group: str
     round: int
@@ -294,7 +295,11 @@ class RoundInfo(NamedTuple):
     note: str
     tasks: bool = False
     obstacle: str = ""
+    gone: int | None = None
 
+
+GONE_UNKNOWN = "which rows are gone is unknown"
+"""How the note of a round begins that says nothing of rows which it did not bring; then where and why."""
 
 # Why a page or a task became a dead letter: the words that both engines share. docs/reference/engine.md lists them all.
 

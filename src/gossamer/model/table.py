@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -26,7 +27,9 @@ class Table(NamedTuple):
     `parent_` before their names, and `place` (the child's number, from 0) if it has no key of its own; they need not be among
     `columns`. `history`: a row for each change, with `valid_from`, instead of writing over. `archive`: the caller puts the table aside
     when a round begins; the store itself does so only when told. `existing`: somebody else's table, checked, never created
-    or altered. `growing`: a column that the database has keeps its type, whatever is described.
+    or altered. `growing`: a column that the database has keeps its type, whatever is described. `gone`: a column `gone_at` says since
+    when the source of a row is gone; a child that its parent does not have any more stays, too. `found_by` is a column by which rows are
+    found besides the key.
     """
 
     name: str
@@ -37,6 +40,8 @@ class Table(NamedTuple):
     archive: bool = False
     existing: bool = False
     growing: bool = False
+    gone: bool = False
+    found_by: str = ""
 
 
 class PagePart(NamedTuple):
@@ -69,15 +74,42 @@ UNREAD = -1
 """A page that a thread has and that is not read: its pages are cut off there."""
 
 
+class PageOutcome(enum.Enum):
+    """What a page says of the rows that it brought before. READ: it has those that come with it, and no others. ADDED: it may still have
+    the others, too. UNCHANGED: it has those that it had when it was read last. KEPT: nobody asked for it. ABSENT: it does not exist."""
+
+    READ = "read"
+    ADDED = "added"
+    UNCHANGED = "unchanged"
+    KEPT = "kept"
+    ABSENT = "absent"
+
+
+class PageSource(NamedTuple):
+    """A page that brings rows. `site`, `layer` and `page` are numbers that tell pages apart, `round` is the round that it belongs to
+    (None: none), `current` the one that is under way. Rows of `children`, which are tables, are part of the page: they are gone as soon as
+    no page has them, like nested records."""
+
+    site: int
+    layer: int
+    page: int
+    round: int | None
+    current: int
+    outcome: PageOutcome = PageOutcome.READ
+    children: frozenset[str] = frozenset()
+
+
 class Row(NamedTuple):
     """A row. A column that is not in `values` stays as it is in the database, and is NULL in a new row. `children`, by the
     child table's name, is the complete set: children that are not in it are deleted. A child table that is not named
-    stays as it is. With a `part`, both are only what one page says: `PAGES` must be among the prepared tables."""
+    stays as it is. With a `part`, both are only what one page says: `PAGES` must be among the prepared tables. With a `source`, it is
+    noted which page brought the row: `SOURCES` must be. A row of `SOURCES` without values notes a page that brings none."""
 
     table: str
     values: Mapping[str, Any]
     children: Mapping[str, Sequence[Row]] = NO_CHILDREN
     part: PagePart | None = None
+    source: PageSource | None = None
 
 
 PAGES = Table(
@@ -98,3 +130,49 @@ PAGES = Table(
 its `rank`, the `round` it was last read in, whether it was `read` before, and the children of its first page, or of all its pages where several sources bring some.
 The `page` ~N (below -1) is where the first page redirected to: the page N is the first one, too. `children` are numbers made of the children's keys. Of a row with `lists` there is that line only: `rank` is their number, `first` the page
 that brought them, `children` the pages that it turns to."""
+
+GONE = "gone_at"
+"""The column that says since when the source of a row is gone."""
+
+SOURCES = Table(
+    "gossamer_sources",
+    (
+        Column("site", "int"),
+        Column("layer", "int"),
+        Column("page", "int"),
+        Column("record", "int"),
+        Column("round", "int"),
+        Column("held", "int"),
+        Column("gone", "int"),
+        Column("target", "text"),
+        Column("named", "text"),
+    ),
+    ("site", "layer", "page", "record"),
+    found_by="record",
+)
+"""Which pages brought which rows of tables with `gone`. `record` 0 is the page itself, with the `round` in which it was last there (NULL: it
+belongs to none). Any other is a row: its table is the `target`, its key is `named` there; `held` is 1 if the page had it when it was read
+last, `gone` the round in which the page, or the row, was found to be gone."""
+
+GAPS = Table(
+    "gossamer_gaps",
+    (
+        Column("site", "int"),
+        Column("round", "int"),
+        Column("what", "int"),
+        Column("kind", "text"),
+        Column("layer", "text"),
+        Column("detail", "text"),
+    ),
+    ("site", "round", "what"),
+)
+"""What is to be known of a round before it says which rows are gone. A `gap`: not all was fetched that the pages of a layer lead to ("": no
+page), and why. `start` and `rules`: by which version of the rules it began, and pages were read. `birth` (round -1): which group it is."""
+
+
+class Gap(NamedTuple):
+    """A line of `GAPS`."""
+
+    kind: str
+    layer: str
+    detail: str

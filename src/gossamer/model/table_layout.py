@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Any
 
 from gossamer.errors import StoreError
-from gossamer.model.table import TYPES, Column, Table
+from gossamer.model.table import GONE, TYPES, Column, Table
 
 DIGEST = "gossamer_key"
 LINK = "gossamer_parent"
@@ -179,6 +179,8 @@ def _shape(table: Table, parent: TableLayout | None) -> TableLayout:
         key = (*inherited, *own_key)
     if table.history:
         added.append(Column(SINCE, "datetime"))
+    if table.gone:
+        added.append(Column(GONE, "datetime"))
     for column in added:
         if columns.setdefault(column.name, column).type != column.type:
             raise StoreError(

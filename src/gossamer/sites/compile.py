@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,6 +27,7 @@ from gossamer.sites.request import PLAIN, RequestParts, all_filled, is_plain, na
 from gossamer.sites.secrets import Secrets, names_of
 from gossamer.sites.seeds import count, unfold
 from gossamer.sites.tables.tables import Rows, tables
+from gossamer.sites.tables.whole import reached, whole_layers
 from gossamer.sites.url.apart import layers_apart
 from gossamer.sites.url.head import may_refresh, meta_refresh_target, own_url
 from gossamer.sites.url.identity import Identifier
@@ -339,6 +340,14 @@ class CompiledSite:
 
     def group(self) -> GroupPolicy:
         return plan.group(self.site)
+
+    def whole_layers(self) -> set[str]:
+        """The layers of which a round fetches all pages anew."""
+        return whole_layers(self.site, self._layout.edges, self.lanes())
+
+    def reached(self, layers: Iterable[str]) -> set[str]:
+        """The layers that pages of these lead to."""
+        return reached(layers, self._layout.edges)
 
     def hosts(self) -> dict[str, HostPolicy]:
         return plan.hosts(self._layout)

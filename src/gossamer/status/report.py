@@ -12,7 +12,7 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import DailyCounts, DeadLetter, GroupCounts
 from gossamer.model import counter_names as names
 from gossamer.model.plural import counted
-from gossamer.model.reply import HostInfo
+from gossamer.model.reply import GONE_UNKNOWN, HostInfo, RoundInfo
 from gossamer.status.chart import Series
 from gossamer.status.dead import dead_url, scan_dead
 from gossamer.status.overview import Overview, overview
@@ -26,6 +26,16 @@ DEAD_PAGE = 1000
 LOOKED = 100_000
 """The most delayed requests of a partition that are looked at."""
 COUNTS = ("fetched", "finished", "replaced", "retried", "failed", "lost", "read", "lacking", "rows", "items")
+
+
+class GoneCount(NamedTuple):
+    """How many rows are gone since a round, and `why` it is unknown of others, "" if it is not."""
+
+    group: str
+    round: int
+    closed: float | None
+    gone: int | None
+    why: str
 
 
 class Failures(NamedTuple):
@@ -137,6 +147,21 @@ def left_out(frontier: ValkeyFrontier, groups: Sequence[str]) -> list[LeftOut]:
         for name, number in sorted(row.counters.items())
         if name.startswith(head) and number > 0
     ]
+
+
+def gone(frontier: ValkeyFrontier, groups: Sequence[str]) -> list[GoneCount]:
+    """How many rows are gone since each round of these groups, the newest first."""
+    return [
+        GoneCount(group, info.round, info.closed, info.gone, why_unknown(info))
+        for group in groups
+        for info in frontier.rounds(group, 1000)
+        if info.gone is not None or why_unknown(info)
+    ]
+
+
+def why_unknown(info: RoundInfo) -> str:
+    """Where and why it is unknown which rows are gone since a round; "" if it is known."""
+    return info.note.partition(GONE_UNKNOWN)[2].lstrip(": ")
 
 
 def _midnight(now: float) -> float:

@@ -2,7 +2,20 @@
 
 from typing import TYPE_CHECKING, Any
 
-from gossamer.model.table import PAGES, TYPES, UNREAD, Column, PagePart, Row, Table
+from gossamer.model.table import (
+    GONE,
+    PAGES,
+    SOURCES,
+    TYPES,
+    UNREAD,
+    Column,
+    Gap,
+    PageOutcome,
+    PagePart,
+    PageSource,
+    Row,
+    Table,
+)
 from gossamer.store.thread import in_thread
 
 if TYPE_CHECKING:
@@ -11,11 +24,16 @@ if TYPE_CHECKING:
     from gossamer.store.writer import Writer
 
 __all__ = [
+    "GONE",
     "PAGES",
+    "SOURCES",
     "TYPES",
     "UNREAD",
     "Column",
+    "Gap",
+    "PageOutcome",
     "PagePart",
+    "PageSource",
     "Row",
     "Store",
     "Table",

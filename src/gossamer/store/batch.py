@@ -11,13 +11,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from gossamer.errors import StoreRefused
-from gossamer.model.table import PagePart, Row
+from gossamer.model.table import GONE, SOURCES, PagePart, PageSource, Row
 from gossamer.model.table_layout import ANY, DIGEST, LINK, PLACE, SINCE, TableLayout
 from gossamer.store.database.database import Database
 from gossamer.store.parts import first_position
+from gossamer.store.rows.identities import Identity
 from gossamer.store.values import CANONICAL, Take, kind_of, same
 
-Identity = tuple[Any, ...]
 Bound = dict[str, Any]
 
 
@@ -33,6 +33,8 @@ class PreparedRow(NamedTuple):
     sets: Mapping[str, list[PreparedRow]]
     part: PagePart | None = None
     """For a row that comes in parts: `sets` are what this part has of its children."""
+    source: PageSource | None = None
+    """The page that brought it."""
 
 
 class RowPreparer:
@@ -63,6 +65,8 @@ class RowPreparer:
             raise StoreRefused(
                 f"There is no table {row.table} among those prepared: {', '.join(self._shapes) or 'none'}."
             )
+        if row.source is not None and row.table == SOURCES.name:
+            return PreparedRow(shape, (), (), {}, {}, {}, None, row.source)
         canonical: Bound = {}
         bound: Bound = {}
         takers = self._takers[shape.name]
@@ -89,6 +93,8 @@ class RowPreparer:
             raise StoreRefused(f"Table {shape.name}: {error}.") from None
         if shape.table.history:
             bound.pop(SINCE, None)
+        if shape.table.gone:
+            bound[GONE] = None  # Whatever comes is there.
         children = self._children_of[shape.name]
         own: Identity = (
             (shape.digest_of(canonical),) if shape.digested or any(LINK in child.link for child in children) else ()
@@ -105,7 +111,9 @@ class RowPreparer:
             for table, rows in row.children.items()
         }
         identity = tuple(bound[name] for name in shape.identity)
-        return PreparedRow(shape, identity, tuple(bound[name] for name in shape.link), bound, links, sets, row.part)
+        return PreparedRow(
+            shape, identity, tuple(bound[name] for name in shape.link), bound, links, sets, row.part, row.source
+        )
 
     def _children(
         self, shape: TableLayout, table: str, children: Iterable[Row], inherited: Mapping[str, Any], first: int
@@ -203,7 +211,8 @@ def batches_of(prepared_rows: Iterable[PreparedRow], shapes: Mapping[str, TableL
             add(child)
 
     for one in prepared_rows:
-        add(one)
+        if one.values:
+            add(one)
     # All roots before any child: a transaction that holds a root's row has all its children to itself.
     return sorted(
         (table_batches[name] for name in shapes if name in table_batches),

@@ -24,7 +24,8 @@ from gossamer.errors import StoreRefused
 from gossamer.model.table import PAGES, UNREAD, PagePart
 
 if TYPE_CHECKING:
-    from gossamer.store.batch import Identity, PreparedRow
+    from gossamer.store.batch import PreparedRow
+    from gossamer.store.rows.identities import Identity
     from gossamer.store.statements import TableStatements
 
 POSITIONS = 2**17

@@ -11,7 +11,8 @@ from sqlalchemy.sql import ColumnElement
 
 from gossamer.errors import StoreError
 from gossamer.model.table_layout import LINK, TableLayout
-from gossamer.store.statements import TableStatements, plain
+from gossamer.store.rows.identities import plain
+from gossamer.store.statements import TableStatements
 
 PAGE = 1000
 
@@ -79,7 +80,7 @@ def in_pages(ask: Ask, table: SqlTable, query: Select[Any], order: Sequence[str]
     query = query.order_by(*(table.c[name] for name in order)).limit(PAGE)
     after: tuple[Any, ...] | None = None
     while True:
-        page = query if after is None else query.where(_behind(table, order, after))
+        page = query if after is None else query.where(behind(table, order, after))
         rows = ask(lambda connection, page=page: connection.execute(page).all())  # type: ignore[misc]
         for row in rows:
             yield row[width:]
@@ -88,7 +89,8 @@ def in_pages(ask: Ask, table: SqlTable, query: Select[Any], order: Sequence[str]
         after = plain(rows[-1][:width])
 
 
-def _behind(table: SqlTable, order: Sequence[str], after: Sequence[Any]) -> ColumnElement[bool]:
+def behind(table: SqlTable, order: Sequence[str], after: Sequence[Any]) -> ColumnElement[bool]:
+    """A condition: a row comes after another one, by these columns."""
     conditions = []
     for place, name in enumerate(order):
         equal = [table.c[before] == after[number] for number, before in enumerate(order[:place])]

@@ -31,14 +31,13 @@ def create_tables(connection: Connection, database: Database, shapes: Iterable[T
 
 
 def as_found(connection: Connection, database: Database, table: Table) -> Table:
-    """A growing table, with the types that the database has for its columns; one that exists, with its key. Any other as it is."""
+    """A growing table, with its key, and with the types that the database has for its columns. Any other as it is."""
     if not table.growing:
         return table
     found = database.columns(connection, table.name)
-    if table.existing:
-        described = {column.name for column in table.columns}
-        key = [Column(name, "text") for name in table.key if name in found and name not in described]
-        table = table._replace(columns=(*table.columns, *key))
+    described = {column.name for column in table.columns}
+    key = [Column(name, "text") for name in table.key if name in found and name not in described]
+    table = table._replace(columns=(*table.columns, *key))
 
     def typed(column: Column) -> Column:
         there = found.get(column.name)

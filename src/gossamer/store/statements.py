@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 
-from sqlalchemy import Connection, MetaData, and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, MetaData, and_, bindparam, delete, func, insert, select, update
 from sqlalchemy import Table as SqlTable
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.sql import ClauseElement, ColumnElement
+from sqlalchemy.sql import ClauseElement
 
-from gossamer.model.table import PAGES
-from gossamer.model.table_layout import PLACE, SINCE, TableLayout
-from gossamer.store.batch import Bound, Identity, TableBatch
+from gossamer.model.table import GONE, PAGES
+from gossamer.model.table_layout import PLACE, TableLayout
+from gossamer.store.batch import Bound, TableBatch
 from gossamer.store.database.database import Database
 from gossamer.store.parts import POSITIONS, ChildSweep, Columns, PartDecisions, decide, number_of
-from gossamer.store.values import CANONICAL
-
-T = TypeVar("T")
-
-CHUNK = 200
-"""Rows per statement: far below every database's limit of parameters."""
+from gossamer.store.rows import gone, history
+from gossamer.store.rows.identities import Identity, among, chunks, plain
 
 
 class TableStatements:
@@ -70,20 +65,24 @@ def write(
             if table_batch.shape.table.history:
                 _add_changes(connection, tables, table_batch, decided, now)
             else:
-                _write_batch(connection, tables, table_batch, decided)
+                _write_batch(connection, tables, table_batch, decided, now)
         except DBAPIError as error:
             error.add_detail(f"Table {table_batch.shape.name}")
             raise
 
 
 def _write_batch(
-    connection: Connection, tables: TableStatements, table_batch: TableBatch, decided: PartDecisions
+    connection: Connection,
+    tables: TableStatements,
+    table_batch: TableBatch,
+    decided: PartDecisions,
+    now: Callable[[], datetime],
 ) -> None:
     shape = table_batch.shape
     if table_batch.sets:
-        _delete_gone(connection, tables.of[shape.name], table_batch)
+        _remove_missing(connection, tables, table_batch, now)
     if sweeps := decided.sweeps.get(shape.name):
-        _sweep(connection, tables.of[shape.name], shape, sweeps)
+        _sweep(connection, tables, shape, sweeps, now)
     _write_rows(connection, tables, shape, table_batch.rows(), fill=False)
     if table_batch.parts:
         whole: dict[Identity, Bound] = {}
@@ -99,13 +98,15 @@ def _write_batch(
                 whole.setdefault(one.identity, {}).update(said_by(one.values, columns))
         _write_rows(connection, tables, shape, sorted(whole.items()), fill=False)
         _write_rows(connection, tables, shape, sorted(further.items()), fill=True)
+        if shape.table.gone:
+            gone.clear(connection, tables, shape, further)
 
 
 def said_by(values: Bound, columns: Columns) -> Bound:
     """The values of a page; without the empty ones where another page may have brought something."""
     if columns is not Columns.JOINS:
         return values
-    return {name: value for name, value in values.items() if value is not None}
+    return {name: value for name, value in values.items() if value is not None or name == GONE}
 
 
 def _write_rows(
@@ -130,40 +131,64 @@ def _many(connection: Connection, statement: ClauseElement, rows: Sequence[Bound
     connection.execute(statement, rows)  # type: ignore[call-overload]
 
 
-def _delete_gone(connection: Connection, table: SqlTable, table_batch: TableBatch) -> None:
-    shape = table_batch.shape
-    gone: list[Identity] = []
+def _remove_missing(
+    connection: Connection, tables: TableStatements, table_batch: TableBatch, now: Callable[[], datetime]
+) -> None:
+    """Remove the children that the complete sets do not have."""
+    shape, table = table_batch.shape, tables.of[table_batch.shape.name]
+    missing: list[Identity] = []
     width = len(shape.link)
     columns = [table.c[name] for name in (*shape.link, *shape.identity)]
     for links in chunks(sorted(table_batch.sets)):
         for row in connection.execute(select(*columns).where(among(table, shape.link, links))):
             link, identity = plain(row[:width]), plain(row[width:])
             if identity not in table_batch.sets[link]:
-                gone.append(identity)
-    _delete(connection, table, shape, gone)
+                missing.append(identity)
+    _remove(connection, tables, shape, missing, now)
 
 
-def _sweep(connection: Connection, table: SqlTable, shape: TableLayout, sweeps: Mapping[Identity, ChildSweep]) -> None:
-    """Delete the children that no page of a wholly read row has any more."""
-    gone: list[Identity] = []
+def _sweep(
+    connection: Connection,
+    tables: TableStatements,
+    shape: TableLayout,
+    sweeps: Mapping[Identity, ChildSweep],
+    now: Callable[[], datetime],
+) -> None:
+    """Remove the children that no page of a wholly read row has any more."""
+    table = tables.of[shape.name]
+    missing: list[Identity] = []
     width = len(shape.link)
     columns = [table.c[name] for name in (*shape.link, *shape.identity)]
     for links in chunks(sorted(link for link, one in sweeps.items() if one.keep is not None or one.drop)):
         for row in connection.execute(select(*columns).where(among(table, shape.link, links))):
             identity = plain(row[width:])
             if sweeps[plain(row[:width])].removes(number_of(shape.name, *identity)):
-                gone.append(identity)
-    _delete(connection, table, shape, gone)
+                missing.append(identity)
+    _remove(connection, tables, shape, missing, now)
     if PLACE in shape.key:
         for links in chunks(sorted(link for link, one in sweeps.items() if one.new)):
             old = table.c[PLACE] < POSITIONS
             connection.execute(delete(table).where(and_(among(table, shape.link, links), old)))
 
 
-def _delete(connection: Connection, table: SqlTable, shape: TableLayout, gone: Iterable[Identity]) -> None:
+def _remove(
+    connection: Connection,
+    tables: TableStatements,
+    shape: TableLayout,
+    missing: Sequence[Identity],
+    now: Callable[[], datetime],
+) -> None:
+    """Delete children, or say since when they are gone."""
+    if shape.table.gone:
+        gone.mark(connection, tables, shape, missing, now)
+    else:
+        _delete(connection, tables.of[shape.name], shape, missing)
+
+
+def _delete(connection: Connection, table: SqlTable, shape: TableLayout, missing: Iterable[Identity]) -> None:
     where = and_(*(table.c[name] == bindparam(f"gone_{name}") for name in shape.identity))
     names = [f"gone_{name}" for name in shape.identity]
-    if rows := [dict(zip(names, identity, strict=True)) for identity in sorted(gone)]:
+    if rows := [dict(zip(names, identity, strict=True)) for identity in sorted(missing)]:
         connection.execute(delete(table).where(where), rows)
 
 
@@ -195,21 +220,6 @@ def _add_changes(
     decided: PartDecisions,
     now: Callable[[], datetime],
 ) -> None:
-    shape, table, database = table_batch.shape, tables.of[table_batch.shape.name], tables.database
-    database.lock_history(connection, shape.name)
-    names = [name for name in shape.columns if name != SINCE]
-    givers = database.givers(shape)
-    bind_since = database.takers(shape)[SINCE]
-    counted = [name for name in names if shape.columns[name].counts]
-    latest = (
-        select(table.c[SINCE], *database.selected(table, shape, names))
-        .where(and_(*(table.c[name] == bindparam(f"gossamer_is_{name}") for name in shape.identity)))
-        .order_by(table.c[SINCE].desc())
-        .limit(1)
-    )
-    if database.name == "mysql":
-        latest = latest.with_for_update()
-    added: list[Bound] = []
     further: set[int] = set()
     every = {identity: list(changes) for identity, changes in table_batch.changes.items()}
     for one in table_batch.parts:
@@ -219,52 +229,4 @@ def _add_changes(
         every.setdefault(one.identity, []).append(values := said_by(one.values, columns))
         if columns is Columns.FILLS:
             further.add(id(values))
-    for identity, changes in sorted(every.items()):
-        key = {f"gossamer_is_{name}": value for name, value in zip(shape.identity, identity, strict=True)}
-        found = connection.execute(latest, key).first()
-        known: Bound | None = None
-        since = datetime.min.replace(tzinfo=UTC)
-        if found is not None:
-            since = givers[SINCE](found[0])
-            known = {name: _given(givers[name], raw) for name, raw in zip(names, found[1:], strict=True)}
-        for bound in changes:
-            if known is not None and id(bound) in further:
-                bound = {name: value for name, value in bound.items() if known.get(name) is None or name in shape.key}
-            said = {name: _given(givers[name], bound[name]) for name in names if name in bound}
-            if known is not None and all(said[name] == known[name] for name in counted if name in said):
-                continue
-            carried = (
-                {} if known is None else {n: _bound_again(tables, shape, n, known[n]) for n in names if n not in bound}
-            )
-            since = max(now(), since + timedelta(microseconds=1))
-            added.append({**dict.fromkeys(names), **carried, **bound, SINCE: bind_since(since)})
-            known = {**dict.fromkeys(names), **(known or {}), **said}
-    if added:
-        _many(connection, insert(table), added)
-
-
-def _given(give: Callable[[Any], Any], raw: Any) -> Any:
-    return None if raw is None else give(raw)
-
-
-def _bound_again(tables: TableStatements, shape: TableLayout, name: str, value: Any) -> Any:
-    return None if value is None else tables.database.takers(shape)[name](CANONICAL[shape.columns[name].type](value))
-
-
-def among(table: SqlTable, names: Sequence[str], wanted: Sequence[Identity]) -> ColumnElement[bool]:
-    """A condition: the columns `names` have one of the `wanted` sets of values."""
-    if len(names) == 1:
-        return table.c[names[0]].in_([values[0] for values in wanted])
-    return or_(
-        *(and_(*(table.c[name] == value for name, value in zip(names, values, strict=True))) for values in wanted)
-    )
-
-
-def plain(values: Iterable[Any]) -> Identity:
-    """Values of an identity as they were bound: some drivers read bytes into another type, or whole numbers for truth."""
-    return tuple(bytes(value) if isinstance(value, memoryview | bytearray) else value for value in values)
-
-
-def chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    for start in range(0, len(items), CHUNK):
-        yield items[start : start + CHUNK]
+    history.append_changes(connection, tables, table_batch.shape, every, further, now)

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from gossamer.closeable import Closeable
 from gossamer.errors import StoreError, StoreRefused, StoreUnavailable, TableMismatch
-from gossamer.model.table import PAGES, Row, Table
+from gossamer.model.table import PAGES, SOURCES, Gap, Row, Table
 from gossamer.model.table_layout import TableLayout, merged, shapes_of, united, with_undescribed
 from gossamer.settings import concealed
 from gossamer.store import query, schema, select, statements
@@ -26,6 +26,7 @@ from gossamer.store.database.database import Database
 from gossamer.store.database.sqlite import READING
 from gossamer.store.database.url import database_of, place_of
 from gossamer.store.failure import StoreFailure, first_line
+from gossamer.store.rows import gaps, sources
 from gossamer.store.select import ColumnTest
 
 T = TypeVar("T")
@@ -133,12 +134,15 @@ class Store(Closeable):
 
     def commit(self, prepared_rows: Iterable[PreparedRow]) -> None:
         """The second half of `write`: one transaction."""
-        table_batches = batches_of(prepared_rows, self._known.sql.shapes)
-        if not table_batches:
+        listed = list(prepared_rows)
+        table_batches, visits = batches_of(listed, self._known.sql.shapes), sources.visits_of(listed)
+        if not (table_batches or visits):
             return
 
         def work(connection: Connection) -> None:
             statements.write(connection, self._known.sql, table_batches, _now)
+            if visits:
+                sources.note(connection, self._known.sql, visits, _now)
 
         try:
             self._transaction(work)
@@ -148,7 +152,7 @@ class Store(Closeable):
                 changed = self._with_ancestors(table_batch.shape for table_batch in table_batches)
                 if any(table_batch.parts for table_batch in table_batches):
                     changed.append(PAGES)
-                self.prepare(changed)
+                self.prepare([*changed, SOURCES] if visits else changed)
                 self._transaction(work)
             except TableMismatch as mismatch:
                 raise StoreRefused(str(mismatch)) from error
@@ -203,6 +207,32 @@ class Store(Closeable):
     def read(self, table: Table | str) -> Iterator[dict[str, Any]]:
         """All rows of a table, with the columns that were described."""
         return query.read(self._ask, self._known.sql, self._shape(table))
+
+    def settle_round(
+        self, site: int, layers: Sequence[int], number: int, after: sources.LineKey | None = None
+    ) -> sources.LineKey | None:
+        """Note as gone some of the rows that pages of these layers brought before a round, and not in it. Returns where to go on; None:
+        it is done. May be called again, by several."""
+        return self.transaction(
+            lambda connection: sources.settle(connection, self._known.sql, site, layers, number, after, _now)
+        )
+
+    def begin_round(self, site: int, number: int, birth: str, rules: str) -> None:
+        """Note that a round begins, by the rules of this version, of the group that was born so."""
+        self.transaction(lambda connection: gaps.begin(connection, self._known.sql, site, number, birth, rules))
+
+    def note_gap(self, site: int, number: int, gap: Gap) -> None:
+        self.transaction(lambda connection: gaps.note(connection, self._known.sql, site, number, gap))
+
+    def gaps(self, site: int, number: int) -> list[Gap]:
+        """What was noted of a round, and the birth of its group."""
+        return self.transaction(lambda connection: gaps.known(connection, self._known.sql, site, number), reading=True)
+
+    def gone_in_round(self, site: int, number: int) -> int:
+        """How many rows of a site were found to be gone in a round, and have not come back."""
+        return self.transaction(
+            lambda connection: sources.count(connection, self._known.sql, site, number), reading=True
+        )
 
     @property
     def database(self) -> Database:

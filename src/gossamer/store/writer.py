@@ -14,13 +14,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from gossamer.errors import StoreError, StoreRefused, StoreUnavailable
 from gossamer.model.table import Row, Table
 from gossamer.store.batch import PreparedRow
 from gossamer.store.store import Store
 from gossamer.store.thread import in_thread
+
+T = TypeVar("T")
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
@@ -102,6 +104,12 @@ class Writer:
         """As Store.archive, between two transactions."""
         listed = list(tables)
         await self._ask(_WriteJob(call=lambda: self._store.archive(listed, suffix)))
+
+    async def call(self, work: Callable[[Store], T]) -> T:
+        """Work on the store between two transactions. Raises StoreUnavailable at once when the database is unavailable."""
+        results: list[T] = []
+        await self._ask(_WriteJob(call=lambda: results.append(work(self._store))))
+        return results[0]
 
     async def write(self, rows: Iterable[Row]) -> None:
         """Return when the rows are committed, all of them in one transaction.

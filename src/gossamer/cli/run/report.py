@@ -13,9 +13,10 @@ from gossamer.cli.run.watch import WatchedFleet, watch
 from gossamer.errors import UnknownGroup
 from gossamer.fleet import Fleet
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model.reply import AFTER_ROUND_FAILED, LOGIN_FAILED, PAGES_FULL
+from gossamer.model.reply import AFTER_ROUND_FAILED, GONE_UNKNOWN, LOGIN_FAILED, PAGES_FULL
 from gossamer.settings import Settings
 from gossamer.status.progress import Progress, read_progress_of, with_earlier
+from gossamer.status.report import why_unknown
 
 
 def title_of(names: Sequence[str]) -> str:
@@ -57,6 +58,9 @@ class CrawlReport:
         self.rate = self.pages / max(seconds, 0.001)
         self.hooks = {name: failed for name in then if (failed := _failed_hooks(frontier, name, began))}
         """By group and round: how the hook after_round failed."""
+        rounds = {name: frontier.rounds(name, 1) for name in then if name in there}
+        self.gone = {name: last[0] for name, last in rounds.items() if last and (last[0].closed or 0.0) >= began}
+        """By group: the round that has ended, which may say what is gone."""
         self.seeds: SeedCounts | None = None
         """Of sites: which seeds were read."""
         self.fields: FieldCounts | None = None
@@ -75,6 +79,7 @@ class CrawlReport:
             "dead": did.dead_now,
             "dead_before": did.dead_before,
             "left": did.open,
+            "gone_rows": self.gone[name].gone if name in self.gone else None,
             "after_round_failed": {f"{number}": why for number, why in self.hooks.get(name, {}).items()},
             **(self.seeds.figures(name) if self.seeds is not None else {}),
             **(self.fields.figures(name) if self.fields is not None else {}),
@@ -89,6 +94,9 @@ class CrawlReport:
     def code(self, again: str, *, repeat: bool = False) -> int:
         """The exit code, with lines that say what it means unless all is well. `again` is the command that goes on."""
         fleet = self.fleet
+        for name, info in self.gone.items():
+            if why := why_unknown(info):
+                output.write_notice(f"{name}: round {info.round}: {GONE_UNKNOWN} {why}")
         for name, rounds in self.hooks.items():
             for number, why in rounds.items():
                 output.write_notice(f"{name}: round {number}: {why}; the log of the workers has the traceback")

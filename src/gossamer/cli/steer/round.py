@@ -50,7 +50,21 @@ def list_(
     # A spider that waits for seeds never ends its round; one that ended goes on when dead letters are replayed.
     present = max((x.round for x in rounds), default=0)
     output.write_table(
-        ("round", "state", "began", "took", "trigger", "who", "pages", "items", "failed", "dead", "late", "note"),
+        (
+            "round",
+            "state",
+            "began",
+            "took",
+            "trigger",
+            "who",
+            "pages",
+            "items",
+            "failed",
+            "dead",
+            "gone",
+            "late",
+            "note",
+        ),
         [
             (
                 x.round,
@@ -60,6 +74,7 @@ def list_(
                 x.trigger,
                 x.who,
                 *(f"{n:,}" for n in (x.pages, x.items, x.failed, x.dead)),
+                "" if x.gone is None else f"{x.gone:,}",
                 "late" if x.late else "",
                 x.note,
             )

@@ -113,6 +113,24 @@ def left_out(
 
 
 @app.command()
+def gone(
+    site: Sites = None,
+    csv: Csv = False,
+    json: options.Json = False,
+    where: options.Where = options.HERE,
+) -> None:
+    """Show how many stored rows have no source any more, round by round, the newest first.
+
+    Counts the rows of tables with `gone` whose page did not exist, or that a whole round did not bring; without those that have come
+    back in the same round. `unknown` says of which layers a round cannot tell, and why.
+    """
+    with where.find() as frontier:
+        found = reports.gone(frontier, _groups(frontier, site))
+    rows = [(x.group, x.round, moment(x.closed), x.gone, x.why) for x in found]
+    _write(("site", "round", "ended", "gone", "unknown"), rows, csv, json, "no site stores rows with gone")
+
+
+@app.command()
 def cycles(
     limit: Annotated[int, option("--limit", "N", "Show the last N cycles.", min=1, max=500)] = 10,
     csv: Csv = False,
@@ -181,5 +199,5 @@ def _write(columns: Sequence[str], rows: Iterable[Sequence[Any]], as_csv: bool, 
     elif not rows:
         output.write_line(nothing)
     else:
-        cells = [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in rows]
+        cells = [[f"{cell:,}" if isinstance(cell, int) else cell or "" for cell in row] for row in rows]
         output.write_table(columns, cells, [name for name in OPTIONAL if name in columns])

@@ -32,7 +32,9 @@ class ChildRequests:
         only: str = "",
     ) -> None:
         self._known, self._site_counters, self._payload_max = known, site_counters, payload_max
-        self._define_targets, self._only = define_targets, only
+        self._define_targets, self.only = define_targets, only
+        self.refused = 0
+        """How many links could not be followed."""
         self._rounds: dict[str, int] = {}
         """The round of each site that its pages were last of."""
 
@@ -64,7 +66,7 @@ class ChildRequests:
             not crosses(link.layer)
             and lanes[link.layer, link.turn > 0] in site.lasting
             and not link.dont_filter
-            and (not self._only or link.layer == self._only)
+            and (not self.only or link.layer == self.only)
             for link in links
         )
 
@@ -99,7 +101,7 @@ class ChildRequests:
             if omitted is not None and lane in remembering and not unfiltered and known(lane, link.fingerprint):
                 omitted.append(link)
                 continue
-            if self._only and link.layer != self._only:
+            if self.only and link.layer != self.only:
                 continue
             trail = trail or request.after
             try:
@@ -112,5 +114,6 @@ class ChildRequests:
                         reason, f"The link to {link.url} cannot be queued: {error}", again=False
                     ) from error
                 self._site_counters.of(site.name).add("site/links_refused")
+                self.refused += 1
                 logger.warning("A link of %s cannot be followed: %s", request.url, error)
         return children

@@ -42,6 +42,7 @@ from gossamer.model.fetch import FetchError
 from gossamer.model.page import PageRequest, Response
 from gossamer.model.politeness import REFUSALS, refusal, retry_after
 from gossamer.model.reply import BLOCKED, GARBAGE, of_status
+from gossamer.model.table import PageOutcome
 from gossamer.sites.downloader import PageDropped
 from gossamer.sites.extract.turns import MARK
 from gossamer.sites.extract.validity import sign_of
@@ -120,7 +121,10 @@ class PageProcessor:
             return Settlement(lease, Ending.RETRY, delay=LOGIN_PAUSE)
         except PageDropped:
             self._site_counters.of(lease.lane.rpartition(".")[0]).add(LEFT_OUT)
-            return Settlement(lease)
+            try:
+                return await self._left_out(lease, layer, request, "a middleware dropped pages")
+            except PageFailed as failed:
+                return await self._failures.settle(lease, layer, request, failed)
         except FetchError as error:
             landed(Feedback(HostVerdict.ERROR))
             return await self._failures.settle(
@@ -172,12 +176,13 @@ class PageProcessor:
 
     async def _process(self, lease: Lease, layer: ServedLayer, request: PageRequest, landed: Landed) -> Settlement:
         site, counters = layer.site, self._site_counters.of(layer.site.name)
+        await self._reader.begin(layer, request)
         if site.obeys and not self._allowed(layer, request):
             counters.add(ROBOTS_DENIED)
             self._seeds.unread(request, "robots_denied")
             if not is_seed(request):
                 counters.add(f"{LINKED_DENIED}{layer.name}")
-            return Settlement(lease)
+            return await self._left_out(lease, layer, request, "robots.txt forbids pages")
         session = await self._logins.ready(site) if site.login is not None else 0
         if session and 0 < request.way.session < session:
             return self._replaced(lease, layer, redirects.begun_again(request, counts=False))
@@ -187,7 +192,7 @@ class PageProcessor:
             changed: PageRequest | None = await hooks.call(layer.before_request, sent)
             if changed is None:
                 counters.add(LEFT_OUT)
-                return Settlement(lease)
+                return await self._left_out(lease, layer, request, "the hook before_request left out pages")
             sent = changed
         response = await fetch(self._fetcher, site, sent)
         status, said = response.status, response.headers.get("retry-after")
@@ -218,6 +223,9 @@ class PageProcessor:
             return await self._redirected(lease, layer, request, hop, session)
         if layer.is_gone(status):
             await self._reader.absent(layer, request)
+            await self._reader.note(layer, request, PageOutcome.ABSENT)
+            if is_seed(request):
+                await self._reader.note_gap(layer, request, "a seed does not exist")
             counters.add(GONE)
             self._seeds.unread(request, "gone")
             if not is_seed(request) and MARK not in request.inherited:
@@ -228,6 +236,7 @@ class PageProcessor:
                 # The server answers for another version than the one that was read: the next try has the page whole.
                 await self._forget(site, known)
                 raise PageFailed("invalid", "status 304 for another version (ETag) than the one that was asked for.")
+            await self._reader.note(layer, request, PageOutcome.UNCHANGED)
             counters.add("site/unchanged")
             self._seeds.read(request)
             self._came[identity(lease)] = site, known, {}
@@ -246,6 +255,15 @@ class PageProcessor:
         if known is not None and lasting:
             self._came[identity(lease)] = site, known, response.headers
         return settlement
+
+    async def _left_out(
+        self, lease: Lease, layer: ServedLayer | None, request: PageRequest | None, why: str
+    ) -> Settlement:
+        """Settle a page that is not asked for: nobody knows what it has now, nor what it leads to."""
+        if layer is not None and request is not None:
+            await self._reader.note(layer, request, PageOutcome.KEPT)
+            await self._reader.note_gap(layer, request, why)
+        return Settlement(lease)
 
     async def _forget(self, site: ServedSite, known: KnownVersion) -> None:
         """Forget what is known of a page. PageFailed if the frontier cannot be told."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from gossamer.engine.page.same_keys import KeyMemory
 from gossamer.engine.page.seeds import is_seed
 from gossamer.engine.records import RecordSink
 from gossamer.engine.sites import ServedLayer
-from gossamer.errors import ArchiveFailed, StoreRefused
+from gossamer.errors import ArchiveFailed, StoreError, StoreRefused
 from gossamer.frontier import codec
 from gossamer.model import Ending, Lease, PageVisit, Settlement
 from gossamer.model.counter_names import (
@@ -45,6 +45,7 @@ from gossamer.model.counter_names import (
 from gossamer.model.page import NOTHING, PageRequest, Record, Response
 from gossamer.model.plan.page_record import content_signature
 from gossamer.model.reply import BLOCKED, PIPELINE
+from gossamer.model.table import PageOutcome
 from gossamer.sites.downloader import ItemFailed
 from gossamer.sites.extract.charset.charset import CHARSET, GUESSED
 from gossamer.sites.extract.turns import MARK
@@ -173,8 +174,13 @@ class PageReader:
         if layer.function is not None or layer.after_extract is not None:
             await self._children.define_targets(layer.site, reading.links)
         # Before anything is stored: a page with a link that cannot be queued fails as a whole.
+        refused = self._children.refused
         children, withheld = self._children.of(reading.links, layer, request)
-        items, kept = await self._store(layer, request, response, records, further)
+        why = "links could not be queued" if self._children.refused > refused else _why_partial(request, reading)
+        if why:
+            await self.note_gap(layer, request, why)
+        complete = reading.verdict is not PageVerdict.LACK and not reading.broken
+        items, kept = await self._store(layer, request, response, records, further, complete)
         visit = PageVisit(status, signature(response, records, reading.links)) if layer.recorded else None
         settlement = Settlement(lease, Ending.DONE, children, items, withheld=withheld, kept=kept, visit=visit)
         # A thread is known as a whole only if all its pages are read.
@@ -201,6 +207,31 @@ class PageReader:
                     STORE_UNAVAILABLE, "The database could not be reached in time.", after=self._record_sink.pause
                 )
         except StoreRefused as error:
+            raise PageFailed("store_refused", str(error), again=False) from error
+
+    async def begin(self, layer: ServedLayer, request: PageRequest) -> None:
+        """A page of a round is about to be fetched. Raises PageFailed, as what follows."""
+        if layer.site.keeps_gone and request.round is not None:
+            await self._noted(self._record_sink.begin_page(layer.site, request.round))
+            if self._children.only:
+                await self.note_gap(layer, request, "a worker crawled one layer only")
+
+    async def note(self, layer: ServedLayer, request: PageRequest, outcome: PageOutcome) -> None:
+        """Note what became of a page without records, for the rows that it had before."""
+        if layer.site.keeps_gone:
+            await self._noted(self._record_sink.put_outcome(layer, request, outcome))
+
+    async def note_gap(self, layer: ServedLayer, request: PageRequest, why: str) -> None:
+        """Note that not all is fetched in this round that the pages of a layer lead to."""
+        if layer.site.keeps_gone and request.round is not None:
+            await self._noted(self._record_sink.note_gap(layer.site, request.round, layer.name, why))
+
+    async def _noted(self, noting: Awaitable[bool]) -> None:
+        try:
+            if not await noting:
+                detail = "The database could not be reached in time."
+                raise PageFailed(STORE_UNAVAILABLE, detail, after=self._record_sink.pause)
+        except StoreError as error:
             raise PageFailed("store_refused", str(error), again=False) from error
 
     def led_away(
@@ -250,6 +281,8 @@ class PageReader:
             self._site_counters.of(layer.site.name).add(BROKEN + kind)
             logger.warning("The %s %s is not well-formed (%s): entries may be missing.", kind, response.url, fault)
         self._note_empty(request, links)
+        if fault or nowhere or not links:
+            await self.note_gap(layer, request, f"a {kind} may have been read in part")
         children, withheld = self._children.of(links, layer, request)
         lasting = layer.conditional and self._children.lasting(links, layer)
         return Settlement(lease, Ending.DONE, children, withheld=withheld), lasting
@@ -261,6 +294,7 @@ class PageReader:
         response: Response,
         records: list[Record],
         further: Sequence[int],
+        whole: bool,
     ) -> tuple[list[bytes], int]:
         """Store records in the database, or make items of them: the items, and how many records are in the database."""
         # A function may yield records of other layers, too.
@@ -274,10 +308,10 @@ class PageReader:
             if one.layer not in tables
         ]
         records = [one for one in records if one.layer in tables] if items else records
-        if not records:
+        if not (records or (layer.site.keeps_gone and layer.rule is not None)):
             return items, 0
         try:
-            if not await self._record_sink.put(layer, request, response, records, further):
+            if not await self._record_sink.put(layer, request, response, records, further, whole):
                 raise PageFailed(
                     STORE_UNAVAILABLE,
                     "The database could not be reached in time.",
@@ -285,6 +319,8 @@ class PageReader:
                 )
         except StoreRefused as error:
             raise PageFailed("store_refused", str(error), again=False) from error
+        if not records:
+            return items, 0
         counters = self._site_counters.of(layer.site.name)
         counters.add("site/records", len(records))
         counters.add(ROWS + layer.name, len(records))
@@ -341,6 +377,19 @@ class PageReader:
             for name in named.difference(reading.missing):
                 if name.partition(".")[0] in layer.rule.fields:
                     counters.add(f"{UNREADABLE}{layer.name}.{name}")
+
+
+def _why_partial(request: PageRequest, reading: Reading) -> str:
+    """Why a page does not lead to all that it should; "" if it does."""
+    if reading.limited:
+        return "links are beyond limit, pages or limits.depth"
+    if reading.broken:
+        return "pages may have been read in part"
+    if reading.skipped:
+        return "page turns may have skipped pages"
+    if is_seed(request) and not (reading.records or reading.links):
+        return "a seed has neither records nor links"
+    return ""
 
 
 def _of_thread(link: PageRequest, layer: ServedLayer, thread: Mapping[str, Any]) -> PageRequest:

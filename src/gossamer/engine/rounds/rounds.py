@@ -17,6 +17,7 @@ from gossamer.engine.http.deadline import cancel_tasks, wait_for_event
 from gossamer.engine.records import RecordSink
 from gossamer.engine.rounds.calls import RoundCalls
 from gossamer.engine.rounds.failed_pages import FailedPages
+from gossamer.engine.rounds.gone_rows import GoneRows
 from gossamer.engine.rounds.next_round import NextRounds
 from gossamer.engine.rounds.start import RoundStart
 from gossamer.engine.sites import ServedSite, SiteSet
@@ -72,6 +73,7 @@ class SiteRounds:
         self._resting: set[str] = set()
         """Sites with waiting pages, none of which can be fetched in this round."""
         self._failed_pages = FailedPages(calls)
+        self._gone_rows = GoneRows(calls, record_sink, only)
         self.next_rounds = NextRounds(calls.ask, schedule)
         self._forced = True
         self._not_before = 0.0
@@ -289,11 +291,13 @@ class SiteRounds:
                 note["late"] = is_late(self._schedule(site.name), info.began, info.ended)
             if info is not None and info.round == number:
                 await self._drop_outdated(site, info.began or 0.0)
+            note |= await self._gone_rows.settle(site, number, info)
             if site.after_round is not None:
                 try:
                     await hooks.call(site.after_round, site.name, number)
                 except Exception as error:
-                    note["note"] = f"{AFTER_ROUND_FAILED}{type(error).__name__}: {error}"[:500]
+                    failed = f"{AFTER_ROUND_FAILED}{type(error).__name__}: {error}"[:500]
+                    note["note"] = f"{failed}; {note['note']}" if "note" in note else failed
                     logger.exception("The hook after_round of %s failed.", site.name)
             if await self._calls.patiently(Frontier.ended, site.name, self._calls.token, note):
                 self._is_over(site, number)

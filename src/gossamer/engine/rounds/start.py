@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 BACKLOG = 2000
 """Maximum number of seeds that wait to be added."""
 AGAIN = 1.0
+ONE_LAYER = "a worker crawled one layer only"
+"""Why a round says nothing of rows that it did not bring."""
 PROBED = 1000
 """How many seeds are looked up in a memory at once."""
 
@@ -52,6 +54,7 @@ class RoundStart:
         async with calls.lease(site.name, Frontier.renew_start, Frontier.release_start):
             try:
                 await self._archive(site, number)
+                await self._begin_rows(site, number)
                 logger.info("Round %d of %s begins: %s seeds.", number, site.name, f"{site.compiled.seed_count():,}")
                 await self._seed(site, number)
                 if not await calls.patiently(Frontier.started, site.name, calls.token):
@@ -74,6 +77,20 @@ class RoundStart:
         if site.conditional and any(table.archive for table in site.compiled.tables()):
             # The empty tables want all pages, changed or not.
             await self._calls.patiently(Frontier.forget_page_versions, site.name)
+
+    async def _begin_rows(self, site: ServedSite, number: int) -> None:
+        """Note that a round begins whose end says which rows are gone."""
+        if not site.keeps_gone:
+            return
+        birth, _ = await self._calls.patiently(Frontier.page_versions, site.name, [])
+        while True:
+            try:
+                await self._record_sink.begin_round(site, number, birth)
+                if not self._only or await self._record_sink.note_gap(site, number, "", ONE_LAYER):
+                    return
+            except StoreUnavailable as error:
+                logger.warning("Round %d of %s waits for its database: %s", number, site.name, error)
+            await asyncio.sleep(AGAIN)
 
     async def _seed(self, site: ServedSite, number: int) -> None:
         lanes, request_adder = site.lanes(), self._request_adder()

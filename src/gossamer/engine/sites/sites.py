@@ -168,6 +168,8 @@ class ServedSite:
         self.layers = {name: ServedLayer(self, name, layer) for name, layer in compiled.site.layers.items()}
         self.conditional = any(layer.conditional for layer in self.layers.values())
         """Whether pages are asked for only if they have changed."""
+        self.keeps_gone = any(rule.gone for rule in compiled.site.store.values())
+        """Whether a table says since when the source of a row is gone."""
         self.login = compiled.login
         self.login_layer = ServedLayer(self, LOGIN, None)
         """How the pages of the login are fetched."""

@@ -21,7 +21,7 @@ from gossamer.model import EndState, RoundInfo, Token
 
 COUNTS = ("pages", "items", "failed", "dead")
 TIMES = ("began", "ended", "closed")
-NOTED = ("began", "ended", "trigger", "who", *COUNTS, "late", "note", "tasks", "obstacle")
+NOTED = ("began", "ended", "trigger", "who", *COUNTS, "late", "note", "tasks", "obstacle", "gone")
 WORDS = 2000
 AGAIN = "seeded again"
 EMPTY = 3
@@ -192,6 +192,7 @@ def _info(group: str, row: Mapping[str, Any], present: int, live: Counted | None
     return RoundInfo(
         group, number, state, began, ended, closed, row.get("trigger", ""), row.get("who", ""), counts["pages"], counts["items"],
         counts["failed"], counts["dead"], row.get("late", False), row.get("note", ""), bool(row.get("tasks")), row.get("obstacle", ""),
+        row.get("gone"),
     )  # fmt: skip
 
 
@@ -199,7 +200,13 @@ def stored(info: RoundInfo) -> dict[str, Any]:
     """The fields of a round as they are kept."""
     times = {name: round(value * 1000) for name in TIMES if (value := getattr(info, name)) is not None}
     again = {name: True for name, holds in (("again", info.state == AGAIN), ("tasks", info.tasks)) if holds}
-    return {**times, **again, **{name: getattr(info, name) for name in (*COUNTS, "late", "trigger", "who", "note")}}
+    gone = {} if info.gone is None else {"gone": info.gone}
+    return {
+        **times,
+        **again,
+        **gone,
+        **{name: getattr(info, name) for name in (*COUNTS, "late", "trigger", "who", "note")},
+    }
 
 
 def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -211,7 +218,7 @@ def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
         try:
             if name in TIMES:
                 fields[name] = round(float(value) * 1000)
-            elif name in COUNTS:
+            elif name in (*COUNTS, "gone"):
                 fields[name] = int(value)
             else:
                 fields[name] = bool(value) if name in ("late", "tasks") else _words(name, str(value))

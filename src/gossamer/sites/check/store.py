@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gossamer.errors import StoreError
-from gossamer.model.table import PAGES, Table
+from gossamer.model.table import GAPS, GONE, PAGES, SOURCES, Table
 from gossamer.model.table_layout import merged, shapes_of
 from gossamer.sites.file.params import names_in
 from gossamer.sites.file.problems import Path, did_you_mean
@@ -59,7 +59,7 @@ def check_store(checker: Checker) -> None:
                     f"{table.name!r} cannot be the name of a table",
                     "write table: with the letters a to z and A to Z, digits and _, at most 63",
                 )
-            if table.name.lower() == PAGES.name:
+            if table.name.lower() in (PAGES.name, SOURCES.name, GAPS.name):
                 checker.add(
                     (*path, "table"), f"{table.name} is a table that the store keeps itself", "choose another name"
                 )
@@ -84,7 +84,7 @@ def _contradiction(one: Table, other: Table) -> str:
         return f"with the key ({', '.join(one.key) or 'position'}) and not ({', '.join(other.key) or 'position'})"
     if one.parent != other.parent:
         return "for records of another table"
-    for option in ("history", "archive", "existing", "growing"):
+    for option in ("history", "archive", "existing", "growing", "gone"):
         if getattr(one, option) != getattr(other, option):
             return f"and only one of them says {option}"
     types = {column.name: column.type for column in one.columns}
@@ -166,6 +166,8 @@ def _check_rule(checker: Checker, layer: Layer, rule: StoreRule, path: Path) -> 
         checker.add((*path, "types"), "types is for layers that a function reads", "write type in the fields")
     elif layer.handler is None and not stored_fields(layer.fields):
         checker.add(path, "this layer has no fields, so there is nothing to store", "write fields in the layer")
+    if rule.gone:
+        _check_gone(checker, layer, rule, path)
     for place, extra in enumerate(rule.add):
         if extra not in EXTRA:
             checker.add((*path, "add", place), f"there is no column {extra} to add", did_you_mean(extra, EXTRA))
@@ -215,6 +217,25 @@ def _check_rule(checker: Checker, layer: Layer, rule: StoreRule, path: Path) -> 
             checker.add(where, f"there is no list of records {field}", did_you_mean(field, sorted(nested)), key=True)
             continue
         _check_child(checker, there, child.key, where)
+
+
+def _check_gone(checker: Checker, layer: Layer, rule: StoreRule, path: Path) -> None:
+    """Whether a row of this table can be gone at all, and the column is free to say so."""
+    if rule.archive:
+        checker.add(
+            (*path, "gone"), "a table that begins empty in each round has no rows that are gone", "leave one out"
+        )
+    for place, key in enumerate(rule.key):
+        if key in ("round", "fetched_at") and key not in layer.fields:
+            checker.add(
+                (*path, "key", place),
+                f"each fetch adds a row of its own ({key}), and with gone all earlier ones would be gone",
+                f"leave {key} out of the key, or leave gone out",
+            )
+    nested = [one.fields for one in stored_fields(layer.fields).values() if one.each is not None]
+    named = [column_of(rule, name) for name in (*stored_fields(layer.fields), *rule.types, *rule.add)]
+    if GONE in (name.lower() for name in (*named, *(name for fields in nested for name in fields))):
+        checker.add((*path, "gone"), f"{GONE} is the column that gone writes", "rename your own column")
 
 
 def _missing(name: str, layer: Layer, known: Iterable[str]) -> tuple[str, str]:

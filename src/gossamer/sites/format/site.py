@@ -180,6 +180,8 @@ class StoreRule(SiteModel):
     """Further columns: url (the page's identity), fetched_url (as it was fetched, after redirects), fetched_at, round, site, layer, status, file (with `save: files`), parent (the identity of the page that led there)."""
     history: Flag = False
     """Keep a row for each change instead of overwriting."""
+    gone: Flag = False
+    """A column `gone_at` says since when the source of a row is gone; nested records that a page does not have any more stay, too."""
     archive: Flag = False
     """Rename the table when a new round begins, and begin an empty one."""
     children: dict[str, ChildTable] = Field(default_factory=dict)

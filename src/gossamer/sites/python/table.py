@@ -42,6 +42,7 @@ class FunctionTable:
             rule.archive,
             rule.existing,
             growing=not rule.types,
+            gone=rule.gone,
         )
 
     def row(self, record: Record, facts: Mapping[str, Any]) -> Row:

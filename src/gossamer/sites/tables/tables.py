@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gossamer.model.page import Record
-from gossamer.model.table import PAGES, Column, PagePart, Row, Table
+from gossamer.model.table import GAPS, PAGES, SOURCES, Column, PagePart, Row, Table
 from gossamer.sites.extract.clean import gives_list
 from gossamer.sites.format import ChildTable, FieldRule, Kind, SiteSpec, StoreRule, stored_fields
 from gossamer.sites.python.table import FunctionTable
@@ -77,7 +77,8 @@ def tables(site: SiteSpec) -> list[Table]:
     """All tables of a site, parents first."""
     found = {layer: described(site, layer) for layer in site.store}
     pages = [PAGES] if TableParts(site, found, EXTRA).templates else []
-    return [*joined(table for each in found.values() for table in each), *pages]
+    sources = [SOURCES, GAPS] if any(rule.gone for rule in site.store.values()) else []
+    return [*joined(table for each in found.values() for table in each), *pages, *sources]
 
 
 class _TableShape:
@@ -98,6 +99,7 @@ class _TableShape:
         self.parent = ""
         self.flags = (False, False, False)
         """history, archive, existing"""
+        self.gone = False
         for field, rule in stored_fields(fields).items():
             child = children.get(field)
             if rule.each is not None and not (child and child.json_):
@@ -120,13 +122,15 @@ class _TableShape:
             (name, Column(column_of(rule, name), EXTRA[name], name not in PASSING)) for name in shape.extras
         ]
         shape.flags = (rule.history, rule.archive, rule.existing)
+        shape.gone = rule.gone
         return shape
 
     def tables(self) -> Iterator[Table]:
-        yield Table(self.name, tuple(column for _, column in self.columns), self.key, self.parent, *self.flags)
+        columns = tuple(column for _, column in self.columns)
+        yield Table(self.name, columns, self.key, self.parent, *self.flags, gone=self.gone)
         _, archive, existing = self.flags
         for _, child in self.children:
-            child.flags = (False, archive, existing)
+            child.flags, child.gone = (False, archive, existing), self.gone
             yield from child.tables()
 
     def row(self, fields: Mapping[str, Any]) -> Row:

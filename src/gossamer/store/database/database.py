@@ -186,6 +186,8 @@ class Database(ABC):
         table = Table(shape.name, metadata, *columns, **self.table_options)
         if LINK in shape.system:
             Index(link_index(shape.name), table.c[LINK])
+        if shape.table.found_by:
+            Index(fitted(f"{shape.name}_{shape.table.found_by}"), table.c[shape.table.found_by])
         return table
 
     def foreign_key_name(self) -> str | None:

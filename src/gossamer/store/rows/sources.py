@@ -1,0 +1,311 @@
+"""Which pages brought which rows of tables with `gone`, and so which rows have no source any more.
+
+`SOURCES` has a line for each page and each row that it brought. What a page says is noted in the transaction that writes its rows. A row
+is gone when a page that brought it does not exist any more, and no other page has brought it in the same round; or when a round is over
+that fetched all pages of its layers anew, and none of them brought it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, and_, bindparam, delete, distinct, exists, func, not_, or_, select, update
+from sqlalchemy import Table as SqlTable
+
+from gossamer.model.table import SOURCES, PageOutcome, PageSource
+from gossamer.store.parts import number_of
+from gossamer.store.query import behind
+from gossamer.store.rows import gone
+from gossamer.store.rows.identities import Identity, among, chunks, plain
+
+if TYPE_CHECKING:
+    from gossamer.store.batch import PreparedRow
+    from gossamer.store.statements import TableStatements
+
+PAGE = ("site", "layer", "page")
+LINE = (*PAGE, "record")
+LineKey = tuple[int, int, int, int]
+AT_ONCE = 500
+"""How many lines of rows that a round did not bring are looked at in one transaction."""
+
+_Page = tuple[int, int, int]
+Visits = Mapping[PageSource, Sequence["PreparedRow"]]
+"""The rows of tables with `gone` that pages bring."""
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line of `SOURCES`, without its key."""
+
+    round: int | None
+    held: bool = False
+    gone: int | None = None
+    target: str = ""
+    named: str = ""
+
+
+def visits_of(rows: Iterable[PreparedRow]) -> Visits:
+    """The pages that rows come from."""
+    visits: dict[PageSource, list[PreparedRow]] = {}
+    for one in rows:
+        if one.source is not None:
+            brought = visits.setdefault(one.source, [])
+            if one.shape.table.gone and one.values:
+                brought.append(one)
+    return visits
+
+
+def note(connection: Connection, tables: TableStatements, visits: Visits, now: Callable[[], datetime]) -> None:
+    """Note what pages say of their rows. Comes after the rows are written."""
+    left = list(visits)
+    while left:
+        # Two outcomes of one page, as of one that was fetched twice, come one after the other.
+        first: dict[_Page, PageSource] = {}
+        for source in left:
+            first.setdefault(_page(source), source)
+        left = [source for source in left if first[_page(source)] is not source]
+        _note(connection, tables, {page: (source, visits[source]) for page, source in first.items()}, now)
+
+
+def _note(
+    connection: Connection,
+    tables: TableStatements,
+    visits: Mapping[_Page, tuple[PageSource, Sequence[PreparedRow]]],
+    now: Callable[[], datetime],
+) -> None:
+    table = tables.of[SOURCES.name]
+    known = _lines(connection, table, sorted(visits))
+    changed: dict[LineKey, _Line] = {}
+    back: dict[int, _Line] = {}
+    lost: list[tuple[PageSource, Mapping[int, _Line]]] = []
+    for page, (source, rows) in sorted(visits.items()):
+        lines = known.get(page, {})
+        if not (lines or rows):
+            continue
+        change = _changes(source, rows, lines)
+        changed |= {(*page, record): line for record, line in change.items()}
+        missing: Mapping[int, _Line] = {}
+        if source.outcome is PageOutcome.UNCHANGED:
+            back |= {record: line for record, line in change.items() if record}
+        elif source.outcome is PageOutcome.ABSENT:
+            missing = {record: line for record, line in change.items() if record}
+        elif source.outcome is PageOutcome.READ:
+            missing = {
+                record: line for record, line in change.items() if not line.held and line.target in source.children
+            }
+        if missing:
+            lost.append((source, missing))
+    _write(connection, tables, changed)
+    for target, rows_of in _by_target(tables, back).items():
+        gone.revive(connection, tables, tables.shapes[target], rows_of, now)
+    for source, missing in lost:
+        since = source.current if source.outcome is PageOutcome.ABSENT else None
+        _mark(connection, tables, missing, lambda records: _held(connection, table, records, since), source, now)  # noqa: B023
+
+
+def _changes(source: PageSource, rows: Sequence[PreparedRow], known: Mapping[int, _Line]) -> dict[int, _Line]:
+    """The lines of a page that are others from now on."""
+    before = known.get(0, _Line(None))
+    brought = {
+        number_of(one.shape.name, *one.identity): _Line(None, True, None, one.shape.name, _named(one.identity))
+        for one in rows
+    }
+    changed = {record: line for record, line in brought.items() if known.get(record) != line}
+    # Another worker may have had the page in a later round meanwhile.
+    is_late = source.round is not None and before.round is not None and source.round < before.round
+    for record, line in known.items():
+        if is_late or not (record and line.held) or record in brought:
+            continue
+        if source.outcome is PageOutcome.READ:
+            changed[record] = replace(line, held=False)
+        elif source.outcome is PageOutcome.ABSENT and line.gone is None:
+            changed[record] = replace(line, gone=source.current)
+        elif source.outcome is PageOutcome.UNCHANGED and line.gone is not None:
+            changed[record] = replace(line, gone=None)
+    round = before.round if is_late else _round_of(source, before.round)
+    if 0 not in known or round != before.round:
+        changed[0] = _Line(round)
+    return changed
+
+
+def _page(source: PageSource) -> _Page:
+    return source.site, source.layer, source.page
+
+
+def _lines(connection: Connection, table: SqlTable, pages: Sequence[_Page]) -> dict[_Page, dict[int, _Line]]:
+    """The lines of pages. Nobody else changes them until the transaction ends."""
+    names = (*LINE, "round", "held", "gone", "target", "named")
+    found: dict[_Page, dict[int, _Line]] = {}
+    for some in chunks(pages):
+        query = select(*(table.c[name] for name in names)).where(among(table, PAGE, some))
+        for site, layer, page, record, round, held, since, target, named in connection.execute(query.with_for_update()):
+            line = _Line(round, bool(held), since, target or "", named or "")
+            found.setdefault((site, layer, page), {})[record] = line
+    return found
+
+
+def _round_of(source: PageSource, before: int | None) -> int | None:
+    """The round in which a page was last there. One that comes besides, for a task or from another site, says nothing of rounds, unless the
+    present one has brought it, too."""
+    if source.round is not None:
+        return source.round
+    return before if before is not None and before >= source.current else None
+
+
+def _held(connection: Connection, table: SqlTable, records: Sequence[int], since: int | None) -> set[int]:
+    """The rows that some page has; with `since` only by pages that were there in this round or later."""
+    query = select(table.c.record).where(table.c.record.in_(records), table.c.held == 1, table.c.gone.is_(None))
+    if since is not None:
+        page = table.alias("page_line")
+        query = query.join(page, and_(*(page.c[name] == table.c[name] for name in PAGE), page.c.record == 0))
+        query = query.where(page.c.round >= since)
+    return set(connection.execute(query.with_for_update(of=table)).scalars())
+
+
+def _mark(
+    connection: Connection,
+    tables: TableStatements,
+    lines: Mapping[int, _Line],
+    held: Callable[[Sequence[int]], set[int]],
+    source: PageSource,
+    now: Callable[[], datetime],
+) -> set[int]:
+    """Note rows as gone that no page holds, and return those that are."""
+    table = tables.of[SOURCES.name]
+    marked: set[int] = set()
+    for target, records in _by_target(tables, lines).items():
+        shape = tables.shapes[target]
+        # Locked first: a page that brings the row at this moment comes before, and holds it, or after.
+        there = gone.locked(connection, tables, shape, records)
+        for identities in chunks(sorted(there)):
+            kept = held([records[one] for one in identities])
+            missing = [one for one in identities if records[one] not in kept]
+            gone.mark(connection, tables, shape, missing, now)
+            marked.update(records[one] for one in missing)
+    for some in chunks(sorted(marked)):
+        where = and_(table.c.site == source.site, table.c.record.in_(some), table.c.gone.is_(None))
+        connection.execute(update(table).where(where).values(gone=source.current))
+    return marked
+
+
+def _by_target(tables: TableStatements, lines: Mapping[int, _Line]) -> dict[str, dict[Identity, int]]:
+    """The rows of lines by their tables, in the order in which all lock them; without those of tables that say nothing of gone rows now."""
+    found: dict[str, dict[Identity, int]] = {}
+    for record, line in lines.items():
+        shape = tables.shapes.get(line.target)
+        if shape is not None and shape.table.gone:
+            found.setdefault(line.target, {})[_identity(line.named)] = record
+    return dict(sorted(found.items()))
+
+
+def settle(
+    connection: Connection,
+    tables: TableStatements,
+    site: int,
+    layers: Sequence[int],
+    number: int,
+    after: LineKey | None,
+    now: Callable[[], datetime],
+) -> LineKey | None:
+    """Note as gone some of the rows that pages of these layers brought in earlier rounds, and none in this one or later: those of the lines
+    `after` one. Returns the last line that was looked at; None: it is done."""
+    table = tables.of[SOURCES.name]
+    page = table.alias("page_line")
+    own = and_(table.c.site == site, table.c.layer.in_(layers))
+    same_page = and_(*(page.c[name] == table.c[name] for name in PAGE), page.c.record == 0)
+    # A page that belongs to no round says nothing of its rows.
+    query = (
+        select(*(table.c[name] for name in (*LINE, "held", "target", "named")))
+        .join(page, same_page)
+        .where(own, table.c.record != 0, table.c.gone.is_(None), table.c.target.in_(_targets(tables)))
+        .where(or_(table.c.held == 0, page.c.round < number))
+        .order_by(*(table.c[name] for name in LINE))
+        .limit(AT_ONCE)
+    )
+    found = connection.execute(query if after is None else query.where(behind(table, LINE, after))).all()
+    lines = {record: _Line(None, True, None, target, named) for _, _, _, record, _, target, named in found}
+
+    def held(records: Sequence[int]) -> set[int]:
+        query = select(table.c.record).join(page, same_page)
+        query = query.where(table.c.record.in_(records), table.c.held == 1, table.c.gone.is_(None))
+        query = query.where(or_(not_(own), page.c.round >= number, page.c.round.is_(None)))
+        return set(connection.execute(query.with_for_update(of=table)).scalars())
+
+    source = PageSource(site, 0, 0, number, number)
+    marked = _mark(connection, tables, lines, held, source, now)
+    # Their pages have them no more, and another one has; or somebody has deleted the row.
+    if outdated := [tuple(line[:4]) for line in found if line[3] not in marked and not line[4]]:
+        where = and_(*(table.c[name] == bindparam(f"gossamer_is_{name}") for name in LINE))
+        names = [f"gossamer_is_{name}" for name in LINE]
+        connection.execute(delete(table).where(where), [dict(zip(names, line, strict=True)) for line in outdated])
+    return (found[-1][0], found[-1][1], found[-1][2], found[-1][3]) if len(found) == AT_ONCE else None
+
+
+def _targets(tables: TableStatements) -> list[str]:
+    return [name for name, shape in tables.shapes.items() if shape.table.gone]
+
+
+def count(connection: Connection, tables: TableStatements, site: int, number: int) -> int:
+    """How many rows were found to be gone in a round, and have not come back."""
+    table = tables.of[SOURCES.name]
+    other = table.alias("other_line")
+    there = exists().where(other.c.record == table.c.record, other.c.held == 1, other.c.gone.is_(None))
+    query = select(func.count(distinct(table.c.record))).where(table.c.site == site, table.c.gone == number, ~there)
+    return int(connection.execute(query).scalar_one())
+
+
+def _write(connection: Connection, tables: TableStatements, lines: Mapping[LineKey, _Line]) -> None:
+    if not lines:
+        return
+    statement = tables.upsert(
+        tables.shapes[SOURCES.name], ("gone", "held", "layer", "named", "page", "record", "round", "site", "target")
+    )
+    rows = [
+        {
+            **dict(zip(LINE, key, strict=True)),
+            "round": line.round,
+            "held": int(line.held),
+            "gone": line.gone,
+            "target": line.target or None,
+            "named": line.named or None,
+        }
+        for key, line in sorted(lines.items())
+    ]
+    connection.execute(statement, rows)  # type: ignore[call-overload]
+
+
+def _named(identity: Identity) -> str:
+    return json.dumps([_plain(value) for value in identity])
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case bytes() | bytearray() | memoryview():
+            return {"bytes": bytes(value).hex()}
+        case datetime():
+            return {"datetime": value.isoformat()}
+        case date():
+            return {"date": value.isoformat()}
+        case Decimal():
+            return {"decimal": str(value)}
+    return value
+
+
+_READ: Mapping[str, Callable[[str], Any]] = {
+    "bytes": bytes.fromhex,
+    "datetime": datetime.fromisoformat,
+    "date": date.fromisoformat,
+    "decimal": Decimal,
+}
+
+
+def _identity(named: str) -> Identity:
+    return plain(
+        _READ[next(iter(value))](next(iter(value.values()))) if isinstance(value, dict) else value
+        for value in json.loads(named)
+    )

@@ -1,0 +1,250 @@
+"""Rows whose source is gone: `gone_at`, closing rows, children, and which page brought what."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from tests.store.conftest import Sql
+from tests.store.tables import FORUM, POSTS, PRICES, SHOPS, post, reply
+
+from gossamer.model.table import GAPS, SOURCES, PageOutcome, PageSource
+from gossamer.store import Column, Row, Store, Table
+
+SITE, LIST, ITEM = 1, 2, 3
+GONE_POSTS = [table._replace(gone=True) for table in FORUM]
+GONE_PRICES = PRICES._replace(gone=True)
+
+
+def page(number: int, round: int | None = 0, current: int = 0, layer: int = ITEM, **more: Any) -> PageSource:
+    return PageSource(SITE, layer, number, round, current if round is None else round, **more)
+
+
+def absent(number: int, round: int, layer: int = ITEM) -> Row:
+    return Row(SOURCES.name, {}, source=page(number, round, layer=layer, outcome=PageOutcome.ABSENT))
+
+
+def unchanged(number: int, round: int) -> Row:
+    return Row(SOURCES.name, {}, source=page(number, round, outcome=PageOutcome.UNCHANGED))
+
+
+def brought(source: PageSource, *rows: Row) -> list[Row]:
+    return [row._replace(source=source) for row in rows] or [Row(SOURCES.name, {}, source=source)]
+
+
+def gone(store: Store, table: str = "posts") -> dict[Any, bool]:
+    return {row[next(iter(row))]: row["gone_at"] is not None for row in store.read(table)}
+
+
+def settle(store: Store, number: int, *layers: int) -> int:
+    after = None
+    while after := store.settle_round(SITE, layers or (LIST, ITEM), number, after):
+        pass
+    return store.gone_in_round(SITE, number)
+
+
+@pytest.fixture
+def ready(store: Store) -> Store:
+    store.prepare([*GONE_POSTS, GONE_PRICES, SOURCES, GAPS])
+    return store
+
+
+def test_children_that_their_parent_has_not_any_more_stay_and_say_so(ready: Store) -> None:
+    ready.write([post("u", replies=[reply("a", ann=1, bob=2), reply("b", cy=3)])])
+    ready.write([post("u", replies=[reply("a", ann=1)])])
+    replies = {row["body"]: row["gone_at"] for row in ready.read("replies")}
+    votes = {row["who"]: row["gone_at"] for row in ready.read("votes")}
+    assert replies["a"] is None
+    assert votes["ann"] is None
+    assert replies["b"]
+    assert votes["bob"]
+    assert votes["cy"]
+    # They keep their time, and come back.
+    ready.write([post("u", replies=[reply("a", ann=1)])])
+    assert {row["body"]: row["gone_at"] for row in ready.read("replies")} == replies
+    ready.write([post("u", replies=[reply("a", ann=1), reply("b", cy=3)])])
+    assert {row["who"]: row["gone_at"] for row in ready.read("votes")} == {"ann": None, "bob": votes["bob"], "cy": None}
+
+
+def test_a_page_that_does_not_exist_takes_its_rows_with_all_below(ready: Store) -> None:
+    before = datetime.now(UTC)
+    ready.write(brought(page(1), post("u", replies=[reply("a", ann=1)])) + brought(page(2), post("v")))
+    ready.write([absent(1, 1)])
+    assert gone(ready) == {"u": True, "v": False}
+    [at] = [row["gone_at"] for row in ready.read("posts") if row["url"] == "u"]
+    assert before <= at <= datetime.now(UTC)
+    assert all(row["gone_at"] == at for table in ("replies", "votes") for row in ready.read(table))
+    ready.write([absent(1, 2)])
+    assert [row["gone_at"] for row in ready.read("posts") if row["url"] == "u"] == [at]
+    assert (ready.gone_in_round(SITE, 1), ready.gone_in_round(SITE, 2)) == (1, 0)
+    ready.write(brought(page(1, 3), post("u", replies=[reply("a", ann=1)])))
+    assert not any(gone(ready).values())
+    assert not any(gone(ready, "votes").values())
+
+
+def test_a_round_that_did_not_bring_a_row_says_that_it_is_gone(ready: Store) -> None:
+    ready.write([row for n in range(5) for row in brought(page(n), post(f"u{n}"))])
+    assert settle(ready, 0) == 0
+    # One is brought, one has not changed, one comes with another page, one is on a page that belongs to no round.
+    ready.write(
+        [
+            *brought(page(0, 1), post("u0")),
+            unchanged(1, 1),
+            *brought(page(9, 1), post("u2")),
+            *brought(page(3, None, 1), post("u3")),
+        ]
+    )
+    assert settle(ready, 1) == 1
+    assert gone(ready) == {"u0": False, "u1": False, "u2": False, "u3": False, "u4": True}
+    assert settle(ready, 1) == 1  # Once more, by another worker.
+    ready.write([unchanged(0, 2), unchanged(1, 2), *brought(page(9, 2)), *brought(page(4, 2), post("u4"))])
+    assert settle(ready, 2) == 1
+    assert gone(ready) == {"u0": False, "u1": False, "u2": True, "u3": False, "u4": False}
+
+
+def test_only_layers_that_ran_whole_say_what_is_gone(ready: Store) -> None:
+    ready.write(
+        brought(page(1, layer=LIST), post("both"), post("list"))
+        + brought(page(2), post("both"))
+        + brought(page(3), post("item"))
+    )
+    assert settle(ready, 1, LIST) == 1
+    assert gone(ready) == {"both": False, "list": True, "item": False}
+    assert settle(ready, 2, LIST, ITEM) == 2
+    assert gone(ready) == {"both": True, "list": True, "item": True}
+
+
+def test_a_page_that_ends_while_another_one_has_its_row_takes_nothing(ready: Store) -> None:
+    ready.write(brought(page(1), post("a"), post("b")) + brought(page(2), post("c")))
+    # A list has become shorter: what was on its second page is on the first.
+    ready.write([*brought(page(1, 1), post("a"), post("b"), post("c")), absent(2, 1)])
+    assert not any(gone(ready).values())
+    # In the other order, it comes back.
+    ready.write(brought(page(1, 2), post("a"), post("b")) + brought(page(2, 2), post("c")))
+    ready.write([absent(2, 3)])
+    assert gone(ready)["c"]
+    ready.write(brought(page(1, 3), post("a"), post("b"), post("c")))
+    assert not any(gone(ready).values())
+    assert ready.gone_in_round(SITE, 3) == 0
+    # It redirected to another page once, which is not there any more.
+    ready.write(brought(page(7, 3), post("d")) + brought(page(8, 4), post("d")) + [absent(8, 5)])
+    assert gone(ready)["d"]
+
+
+def test_a_page_that_comes_late_says_nothing_of_a_later_round(ready: Store) -> None:
+    ready.write(brought(page(1, 0), post("a"), post("b")))
+    ready.write(brought(page(1, 2), post("a"), post("b")))
+    ready.write([*brought(page(1, 1), post("a")), absent(1, 1)])
+    assert settle(ready, 2) == 0
+    assert not any(gone(ready).values())
+
+
+def test_a_history_gets_a_closing_row(ready: Store) -> None:
+    def price(value: int) -> Row:
+        return Row("prices", {"url": "u", "price": value, "tags": ["x"], "fetched_at": datetime.now(UTC)})
+
+    def history() -> list[tuple[int, list[str], bool]]:
+        rows = sorted(ready.read("prices"), key=lambda row: row["valid_from"])
+        return [(int(row["price"]), row["tags"], row["gone_at"] is not None) for row in rows]
+
+    ready.write([absent(1, 0)])
+    ready.write(brought(page(1), price(1)))
+    ready.write([absent(1, 1)])
+    ready.write([absent(1, 1)])
+    assert history() == [(1, ["x"], False), (1, ["x"], True)]
+    ready.write(brought(page(1, 2), price(1)))
+    ready.write(brought(page(1, 2), price(1)))
+    assert history() == [(1, ["x"], False), (1, ["x"], True), (1, ["x"], False)]
+    assert settle(ready, 3) == settle(ready, 3) == 1
+    assert history()[3:] == [(1, ["x"], True)]
+
+
+def test_records_that_are_part_of_a_page_are_gone_with_it(ready: Store) -> None:
+    tables = frozenset({"posts"})
+    ready.write(brought(page(1, children=tables), post("a"), post("b")) + brought(page(2, children=tables), post("b")))
+    ready.write(brought(page(1, 1, children=tables)))
+    assert gone(ready) == {"a": True, "b": False}, "another page has it"
+    ready.write(brought(page(2, 1, children=tables, outcome=PageOutcome.ADDED)))
+    assert gone(ready) == {"a": True, "b": False}, "this one may have it"
+    ready.write(brought(page(2, 2, children=tables)))
+    assert gone(ready) == {"a": True, "b": True}
+
+
+def test_a_table_gains_the_column_and_knows_what_comes_from_then_on(store: Store, sql: Sql) -> None:
+    shops = SHOPS._replace(columns=(*SHOPS.columns, Column("code", "text")))
+    store.prepare([shops])
+    store.write([Row("shops", {"id": n, "name": "x", "code": "y"}) for n in range(3)])
+    store.prepare([shops._replace(gone=True), SOURCES])
+    store.write(brought(page(0, 1), Row("shops", {"id": 0})) + brought(page(1, 1), Row("shops", {"id": 1})))
+    store.write([unchanged(0, 2)])
+    assert settle(store, 2) == 1
+    assert gone(store, "shops") == {0: False, 1: True, 2: False}
+    sql("delete from shops where id = 0")
+    assert settle(store, 3) == 0, "nobody counts a row that is not there"
+
+
+def test_a_table_of_ones_own_must_have_the_column(store: Store, sql: Sql) -> None:
+    sql("create table mine (name varchar(40) not null primary key, at date not null)")
+    table = Table("mine", (Column("name", "text"), Column("at", "date")), ("name",), existing=True, gone=True)
+    with pytest.raises(Exception, match="no column gone_at"):
+        store.prepare([table])
+    kind = (
+        "timestamp with time zone"
+        if "postgresql" in store.url
+        else "datetime(6)"
+        if "mysql" in store.url
+        else "DATETIME_TEXT"
+    )
+    sql(f"alter table mine add gone_at {kind}")
+    store.prepare([table, SOURCES])
+    row = Row("mine", {"name": "x", "at": datetime.now(UTC).date()})
+    store.write(brought(page(1), row))
+    store.write([absent(1, 1)])
+    assert sql("select count(*) from mine where gone_at is not null") == [(1,)]
+    store.write(brought(page(1, 2), row))
+    assert sql("select count(*) from mine where gone_at is not null") == [(0,)]
+
+
+def test_keys_of_every_type_are_found_again(store: Store) -> None:
+    columns = (Column("id", "int"), Column("on", "bool"), Column("day", "date"), Column("at", "datetime"))
+    table = Table("keys", columns, ("id", "on", "day", "at"), gone=True)
+    store.prepare([table, POSTS, SOURCES])
+    moment = datetime(2026, 3, 4, 5, 6, 7, 89, UTC)
+    store.write(brought(page(1), Row("keys", {"id": 1, "on": True, "day": moment.date(), "at": moment})))
+    assert settle(store, 1) == 1
+    assert gone(store, "keys") == {1: True}
+
+
+def test_a_page_that_comes_back_unchanged_brings_what_it_had(ready: Store) -> None:
+    ready.write(brought(page(1), post("u", replies=[reply("a", ann=1, bob=2), reply("b")]), post("v")))
+    ready.write(brought(page(1, 1), post("u", replies=[reply("a", ann=1)])))
+    assert settle(ready, 1) == 1
+    replies = {row["body"]: row["gone_at"] for row in ready.read("replies")}
+    for number in (2, 4, 6, 8):
+        if number < 6:
+            ready.write([absent(1, number)])
+        else:
+            settle(ready, number)
+        assert gone(ready) == {"u": True, "v": True}
+        ready.write([unchanged(1, number + 1)])
+        assert gone(ready) == {"u": False, "v": True}
+        assert {row["body"]: row["gone_at"] for row in ready.read("replies")} == replies
+        assert {row["who"]: row["gone_at"] is None for row in ready.read("votes")} == {"ann": True, "bob": False}
+        ready.write([Row(SOURCES.name, {}, source=page(1, number + 1, outcome=PageOutcome.KEPT))])
+    assert replies["b"]
+
+
+def test_a_page_that_nobody_asked_for_neither_loses_its_rows_nor_brings_them_back(ready: Store) -> None:
+    ready.write(brought(page(1), post("u")) + brought(page(2), post("v")))
+    ready.write([absent(2, 1), Row(SOURCES.name, {}, source=page(1, 1, outcome=PageOutcome.KEPT))])
+    ready.write([Row(SOURCES.name, {}, source=page(2, 2, outcome=PageOutcome.KEPT))])
+    settle(ready, 1)
+    assert gone(ready) == {"u": False, "v": True}
+
+
+def test_more_rows_than_one_transaction_looks_at(ready: Store) -> None:
+    ready.write([row for n in range(1203) for row in brought(page(n), post(f"u{n}"))])
+    ready.write([row for n in range(0, 1203, 3) for row in brought(page(5000 + n, 1), post(f"u{n}"))])
+    assert settle(ready, 1) == 802
+    assert sum(gone(ready).values()) == 802
