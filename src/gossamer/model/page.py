@@ -77,6 +77,8 @@ class PageRequest(NamedTuple):
     marks: Sequence[int] = ()
     """Its fingerprints at these URLs: those of `hops`."""
     way: Way = NOT_ON_ITS_WAY
+    changed: str = ""
+    """What its list says of when it changed; it is fetched again where that is another text. Page turns have that of their first page."""
 
     @property
     def mark(self) -> int:

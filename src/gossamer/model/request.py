@@ -26,6 +26,8 @@ class Request(NamedTuple):
     politeness. `lane` is the full name `group.lane` (the last dot divides). A higher `priority` goes first; it is
     clamped to ±2**31. `dont_filter` requests are neither checked against seen nor marked: identical ones are all
     kept. `delay` seconds must pass before it may be leased; 0 means now. `payload` is opaque to the frontier.
+    `changed` stands for a text that says when the page changed (`changed_digest`), 0 for none: a page that was seen is
+    queued again if its last fetch that ended had another one. Requests with `dont_filter` have none.
     """
 
     fingerprint: int
@@ -35,6 +37,7 @@ class Request(NamedTuple):
     priority: int = 0
     dont_filter: bool = False
     delay: float = 0.0
+    changed: int = 0
 
 
 class AddKey(str):
@@ -250,6 +253,11 @@ def fingerprint(url: str, method: str = "GET", body: bytes = b"") -> int:
     except UnicodeEncodeError:
         data = text.encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(data + body, digest_size=8).digest(), "big")
+
+
+def changed_digest(text: str) -> int:
+    """What stands for a text that says when a page changed: a whole number from 1 to 2**64-1."""
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") or 1
 
 
 def host_of(url: str) -> str:

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 class ScannedRequest(NamedTuple):
     """One stored request as a snapshot sees it. `due` is server time in seconds, 0 for now; `number` is its id, 0 if it was
-    never leased; `filtered` False: it was added without a look at the seen memory."""
+    never leased; `filtered` False: it was added without a look at the seen memory; `changed`
+    stands for the text that its list said, 0 for none."""
 
     partition: int
     lane: str
@@ -20,6 +21,7 @@ class ScannedRequest(NamedTuple):
     attempts: int = 0
     strikes: int = 0
     filtered: bool = True
+    changed: int = 0
 
 
 class ScannedDeadLetter(NamedTuple):
@@ -40,7 +42,7 @@ class ScannedDeadLetter(NamedTuple):
 
 
 class ScanPage(NamedTuple):
-    """A page of a scan; `cursor` is "" at the end. Rows are `ScannedRequest`, `ScannedDeadLetter` or, for hosts, raw tables. `journal` is
+    """A page of a scan; `cursor` is "" at the end. Rows are `ScannedRequest`, `ScannedDeadLetter` or, for hosts and page_texts, raw tables and bytes. `journal` is
     how many entries the journal has."""
 
     cursor: str

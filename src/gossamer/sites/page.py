@@ -46,7 +46,8 @@ class Reading(NamedTuple):
     `contested`: those with links that an earlier rule leads to another layer, where they are read instead;
     `broken`: the page is not well-formed, and may have been read in part; `skipped`: the rules that count more
     records for a page turn ({turn*20}) than pages have; `limited`: those that left out links because of a limit of theirs or of the site;
-    `linkless`: those that looked for links and found none; `doubt`: "guessed" if its character set was, "replaced" if characters were;
+    `linkless`: those that looked for links and found none; `textless`: those whose `changed` was empty for a link;
+    `doubt`: "guessed" if its character set was, "replaced" if characters were;
     `asked_parent`: its function has asked which page led to it."""
 
     verdict: PageVerdict
@@ -63,4 +64,5 @@ class Reading(NamedTuple):
     limited: tuple[str, ...] = ()
     linkless: tuple[str, ...] = ()
     doubt: str = ""
+    textless: tuple[str, ...] = ()
     asked_parent: bool = False

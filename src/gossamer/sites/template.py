@@ -87,21 +87,43 @@ def urls(template: str, page: PageContent, fields: Mapping[str, Any]) -> Iterato
     """The URLs of a text; a name that stands for a list gives one for each member. Names of the same list ({posts.id},
     {posts.slug}) go together, member by member; different lists are combined. What a name stands for cannot end the argument of the
     query that it is in, nor begin a fragment, unless the whole URL begins with it."""
+    return (url for url, _ in urls_with_texts(template, "", page, fields))
+
+
+def urls_with_texts(
+    template: str, beside: str, page: PageContent, fields: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
+    """The same, each with what the text `beside` becomes for it ("": all its names are empty): names of a list that gives the URLs go
+    together with these, any other value is the same for all."""
     literals, names = _divided(template)
+    text_literals, text_names = _divided(beside)
     values = [_known(name, page, fields) for name in names]
     if any(isinstance(value, list) for value in values):
-        unfolding = _Unfolding(template)
-        rows: Iterable[Row] = unfolding.rows([(_scope(name, page, fields), name) for name in names])
+        unfolding = _Unfolding(template, len(names))
+        rows: Iterable[Row] = unfolding.rows([(_scope(name, page, fields), name) for name in (*names, *text_names)])
         if unfolding.empty:
             page.empty_values += unfolding.empty
             page.note(f"{template}: {unfolding.empty} values are empty and give no URL")
     else:
-        rows = [dict(enumerate(values))]
+        rows = [dict(enumerate([*values, *(look_up(name, page, fields) for name in text_names)]))]
     for row in rows:
         url = literals[0]
         for place, literal in enumerate(literals[1:]):
             url += _fitting(as_text(row[place]), url) + literal
-        yield url
+        yield url, _text([row.get(len(names) + place) for place in range(len(text_names))], text_literals)
+
+
+def text_of(template: str, page: PageContent, fields: Mapping[str, Any]) -> str:
+    """What a text becomes whose names may be empty; "" if all of them are."""
+    literals, names = _divided(template)
+    return _text([look_up(name, page, fields) for name in names], literals)
+
+
+def _text(values: Sequence[Any], literals: Sequence[str]) -> str:
+    texts = ["" if value in (None, [], {}) else as_text(value) for value in values]
+    if not any(texts):
+        return ""
+    return literals[0] + "".join(text + literal for text, literal in zip(texts, literals[1:], strict=True))
 
 
 Row = dict[int, Any]
@@ -109,34 +131,50 @@ Row = dict[int, Any]
 
 
 class _Unfolding:
-    """The combinations of what the names of one template stand for."""
+    """The combinations of what the names of one template stand for. The names from number `needed` on may be empty, and give no further
+    combinations."""
 
-    def __init__(self, template: str) -> None:
+    def __init__(self, template: str, needed: int) -> None:
         self.empty = 0
         """How many values found nothing."""
-        self._template = template
+        self._template, self._needed = template, needed
 
     def rows(self, names: Sequence[tuple[Mapping[str, Any], str]]) -> list[Row]:
         """`names` are those of the template, each with the mapping that has it."""
         groups: dict[tuple[int, str], tuple[Any, list[tuple[int, list[str]]]]] = {}
         for place, (scope, name) in enumerate(names):
             first, *rest = [name] if name in scope else name.split(".")
-            groups.setdefault((id(scope), first), (scope[first], []))[1].append((place, rest))
-        return self._combined([self._of(value, wanted) for value, wanted in groups.values()])
+            groups.setdefault((id(scope), first), (scope.get(first), []))[1].append((place, rest))
+        parts = []
+        for value, wanted in groups.values():
+            if self._may_be_empty(wanted):
+                found = {place: dig(value, ".".join(rest)) if rest else value for place, rest in wanted}
+                parts.append([found])
+            else:
+                parts.append(self._of(value, wanted))
+        return self._combined(parts)
+
+    def _may_be_empty(self, wanted: Iterable[tuple[int, Sequence[str]]]) -> bool:
+        return all(place >= self._needed for place, _ in wanted)
 
     def _of(self, value: Any, wanted: list[tuple[int, list[str]]]) -> list[Row]:
         if isinstance(value, list):
             return self._bounded([row for member in value for row in self._of(member, wanted)])
         parts = []
         if here := [place for place, rest in wanted if not rest]:
-            self.empty += value is None or value == ""
-            parts.append([] if value is None or value == "" else [dict.fromkeys(here, value)])
+            is_missing = (value is None or value == "") and any(place < self._needed for place in here)
+            self.empty += is_missing
+            parts.append([] if is_missing else [dict.fromkeys(here, value)])
         inside: dict[str, list[tuple[int, list[str]]]] = {}
         for place, rest in wanted:
             if rest:
                 inside.setdefault(rest[0], []).append((place, rest[1:]))
         for key, further in inside.items():
-            parts.append(self._of(value.get(key) if isinstance(value, Mapping) else None, further))
+            member = value.get(key) if isinstance(value, Mapping) else None
+            if self._may_be_empty(further):
+                parts.append([{place: dig(member, ".".join(rest)) if rest else member for place, rest in further}])
+            else:
+                parts.append(self._of(member, further))
         return self._combined(parts)
 
     def _combined(self, parts: list[list[Row]]) -> list[Row]:

@@ -69,6 +69,7 @@ LEFT_OUT = {
     names.LINKED_GONE: "pages that do not exist (404, 410)",
     names.LINKED_DENIED: "pages that robots.txt forbids",
     names.UNLINKED: "pages with links whose {name} is empty",
+    names.TEXTLESS: "pages with links whose changed is empty",
     names.LIMITED: "pages with links beyond limit, pages or limits.depth",
     names.BROKEN: "pages of XML not well-formed, perhaps read in part",
     names.NOWHERE: "entries without an address",

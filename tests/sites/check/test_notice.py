@@ -21,6 +21,16 @@ LOGIN = (
 Z = "  z: {match: ^/z}\n"
 
 
+LISTED = (
+    BEGIN + "layers:\n  a: {{match: ^/, records: li, fields: {{h: {{css: a, attr: href}}, at: {}}}, "
+    "follow: [{{url: '{{h}}?seen={{at}}', to: z}}]}}\n  z: {{match: ^/z, follow: [{{css: a.next, to: z, pages: 0}}]}}\n{}"
+)
+TIMED = (
+    "warning: layers.a.follow[0].url: {at} changes, and makes another page of what is still the same one: the page turns and links of "
+    'layer z were seen before, and are not fetched again (leave it out of url, and write changed: "{at}")'
+)
+
+
 def told(text: str) -> list[str]:
     return [str(problem) for problem in survey_text(text, "f.yaml").problems]
 
@@ -54,6 +64,17 @@ def field(text: str) -> str:
         (match("(?:https?)://x.example/"), "warning: layers.a.match: match is looked for in path and query, unless it begins with http"),
         (match("^/list?page="), r"warning: layers.a.match: ? makes the sign before it optional, and nothing here fits the ? of a URL (write '^/list\?page=')"),
         (match(r"/view\.php?id=\d+"), r"(write '/view\.php\?id=\d+')"),
+        # what says when a page changed
+        (follow("css: a, changed: now"), "layers.a.follow[0].changed: changed names no field, so it never differs (write {names}, as changed: \"{at}\")"),
+        (follow("css: a, changed: '{v}'"), "layers.a.follow[0].changed: {v} is not a field, parameter or group of match"),
+        (follow("css: a, changed: '{t}', again: true"), "changed and again exclude each other"),
+        (BEGIN + "layers: {a: {match: ^/, fields: {t: h1}, follow: [{css: a, to: a, pages: 3, changed: '{t}'}]}}\n", "changed and pages exclude each other"),
+        (follow("css: a, changed: '{t}'").replace("match: ^/z", "match: ^/z, seen: never"), "warning: layers.a.follow[0].changed: layer z has seen: never, so each page is fetched whenever a link leads to it, whatever changed says (leave seen out of layer z)"),
+        (follow("css: a, changed: '{t}'").replace("match: ^/z", "match: ^/z, seen: round"), "warning: layers.a.follow[0].changed: layer z has seen: round, so each page is fetched in every round"),
+        *((LISTED.format(field, store), TIMED) for field, store in (
+            ("time", ""), ("{css: .d, attr: datetime}", ""), ("{css: i, type: datetime}", ""), ("{css: i, type: int}", ""),
+            ("li > time.last", ""), ("{css: i, type: int}", "store: {a: {key: [h]}}\n"),
+        )),
         # the patterns of links
         (follow("css: a, match: ^/p/"), "layers.a.follow[0].match: no URL fits this: what is looked at is the whole URL, which begins with http (leave out ^, or write ^https?://[^/]+/p/)"),
         (follow("css: a, match: ^p/"), "follow[0].match: no URL fits this"),
@@ -188,3 +209,20 @@ def test_a_default_has_the_type_of_its_field() -> None:
     page = Response("http://s.example/", 200, {}, b"<p>")
     (record,) = compile_site(site).read("a", page).records
     assert record.fields == {"d": date(2024, 12, 31), "n": Decimal("0.5")}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LISTED.format("b", ""),  # Any text.
+        LISTED.format("{css: i, type: int}", "store: {a: {key: [at]}}\n"),  # What tells rows apart.
+        LISTED.format("time", "").replace(
+            "follow: [{css: a.next, to: z, pages: 0}]", "fields: {t: h1}"
+        ),  # Nothing is missed.
+        LISTED.format("{css: i, type: int}", "").replace("{h}?", "/show/{h}?"),  # An id.
+        LISTED.format("time", "").replace("'{h}?seen={at}'", "'/day/{at}'"),  # A page for each day.
+        LISTED.format("time", "").replace("'{h}?seen={at}'", "'{h}', changed: '{at}'"),
+    ],
+)
+def test_urls_whose_values_may_well_belong_to_them_are_left_alone(text: str) -> None:
+    assert told(text) == []

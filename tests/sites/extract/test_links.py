@@ -481,3 +481,42 @@ def test_a_page_that_was_read_leaves_no_work_for_the_garbage_collector() -> None
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+def texts(rule: str, page: str, **rest: Any) -> dict[str, str]:
+    """What links say of when their pages changed, by path."""
+    return {link.url.removeprefix("http://bbs.example"): link.changed for link in read(rule, page, **rest).links}
+
+
+def test_what_a_link_says_of_when_its_page_changed() -> None:
+    page = """<b>v7</b><li><a href=/1>x</a><time>10:00</time></li><li><a href=/2>x</a><time></time></li>
+              <li><a href=/3>x</a></li>"""
+    records = "records: li\nfields: {u: {css: a, attr: href}, at: time}\npage: {v: b}\nfollow: [{RULE, to: here, changed: '{at}'}]"
+    for rule in ("url: '{u}'", "css: a", "xpath: .//a"):
+        reading = read(records.replace("RULE", rule), page)
+        assert [link.changed for link in reading.links] == ["10:00", "", ""]
+        assert reading.textless == ("follow[0]",)
+    both = records.replace("RULE", "css: a").replace("{at}'", "{v} at {at}'")
+    assert texts(both, page) == {"/1": "v7 at 10:00", "/2": "v7 at ", "/3": "v7 at "}
+    whole = "fields: {v: b}\nfollow: [{css: a, to: here, changed: '{v}'}]"
+    assert texts(whole, page) == {"/1": "v7", "/2": "v7", "/3": "v7"}
+
+
+def test_names_of_one_list_go_together() -> None:
+    listed = {
+        "items": [{"id": 1, "at": 5}, {"id": 2, "at": None}, {"id": 3, "at": 7, "tags": ["a", "b"]}],
+        "all": [8, 9],
+    }
+    rule = "format: json\nfields:\n  items: {each: {jmespath: items}, fields: {id: {jmespath: id}, at: {jmespath: at}, tags: {jmespath: tags, all: true}}}\n  all: {jmespath: all, all: true}\nfollow: [{url: '/{items.id}', to: here, changed: 'TEXT'}]"
+    page = json.dumps(listed)
+    assert texts(rule.replace("TEXT", "{items.at}"), page) == {"/1": "5", "/2": "", "/3": "7"}
+    assert texts(rule.replace("TEXT", "{items.tags}"), page) == {"/1": "", "/2": "", "/3": '["a", "b"]'}
+    assert texts(rule.replace("TEXT", "{all}"), page) == dict.fromkeys(("/1", "/2", "/3"), '["8", "9"]'), (
+        "one link each"
+    )
+    assert texts(rule.replace("TEXT", "{items.at}{all}"), page)["/1"] == '5["8", "9"]'
+
+
+def test_of_two_links_to_a_page_the_one_that_says_something_counts() -> None:
+    rule = "fields: {v: b}\nfollow: [{css: a, to: here}, {css: a, to: here, changed: '{v}'}]"
+    assert texts(rule, "<b>7</b><a href=/1>x</a>") == {"/1": "7"}

@@ -23,6 +23,7 @@ from gossamer.model.counter_names import (
     REDIRECTED_SEEN,
     REPLACED,
     SKIPPED,
+    TEXTLESS,
     UNLINKED,
     UNREADABLE,
 )
@@ -68,6 +69,11 @@ NOTICES: Final[Mapping[str, Notice]] = {
         UNLINKED,
         "page",
         "{name} left out links on {many}, where a {{name}} of it is empty; look at one: gossamer site try URL",
+    ),
+    "textless": Notice(
+        TEXTLESS,
+        "page",
+        "{name} has links on {many} for which changed is empty: of their pages only new ones are fetched; look at one: gossamer site try URL",
     ),
     "skipped": Notice(
         SKIPPED,

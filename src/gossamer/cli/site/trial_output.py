@@ -78,10 +78,11 @@ def write(site: CompiledSite, tried: TrialResult) -> None:
     if reading.links and document is not None:
         line("")
         rules = rules_of(site, tried.chosen.layer, document, reading.links)
+        dated = any(link.changed for link in reading.links)
         output.write_table(
-            ("to", "rule", "link", "passes"),
+            ("to", "rule", "link", "passes", *(("changed",) if dated else ())),
             [
-                (link.layer, rule, _link(link), _passes(link.inherited))
+                (link.layer, rule, _link(link), _passes(link.inherited), *((link.changed,) if dated else ()))
                 for link, rule in zip(reading.links, rules, strict=True)
             ],
         )

@@ -91,6 +91,8 @@ class ChildRequests:
         children = []
         secrets = site.compiled.secrets
         for link in links:
+            if link.turn and request.changed and not link.changed:
+                link = link._replace(changed=request.changed)
             if secrets is not None and (named := secrets.named(link.url))[1]:
                 # A server that repeats a key in its links.
                 url, names = named
@@ -98,7 +100,13 @@ class ChildRequests:
                 link = link._replace(url=url, fingerprint=number, secrets=(*link.secrets, *names))
             lane = lanes[link.layer, link.turn > 0]
             unfiltered = link.dont_filter or (again != "" and link.layer == again)
-            if omitted is not None and lane in remembering and not unfiltered and known(lane, link.fingerprint):
+            if (
+                omitted is not None
+                and lane in remembering
+                and not unfiltered
+                and not link.changed
+                and known(lane, link.fingerprint)
+            ):
                 omitted.append(link)
                 continue
             if self.only and link.layer != self.only:

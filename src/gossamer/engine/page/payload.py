@@ -7,9 +7,12 @@ from typing import Any
 from gossamer.courier.task.report import CARRIED
 from gossamer.errors import DecodingError
 from gossamer.frontier import codec
-from gossamer.model import DeadLetter, Lease, PageInfo, Request, host_of
+from gossamer.model import DeadLetter, Lease, PageInfo, Request, changed_digest, host_of
 from gossamer.model.page import NOT_ON_ITS_WAY, NOTHING, PageRequest, Way
 from gossamer.sites.plan import AGAIN
+
+TEXT_MAX = 40
+"""The most characters of `changed` that are queued with a page as they are; a longer text becomes its digest."""
 
 
 def pack(request: PageRequest, lane: str, limit: int | None = None) -> Request:
@@ -41,6 +44,10 @@ def pack(request: PageRequest, lane: str, limit: int | None = None) -> Request:
         meta["way"] = request.way._asdict()
     if request.task:
         meta[CARRIED] = request.task
+    changed = 0
+    if request.changed:
+        meta["changed"] = text = _short(request.changed)
+        changed = changed_digest(text)
     fields: dict[str, Any] = {"url": request.url}
     if meta:
         fields["meta"] = meta
@@ -54,7 +61,13 @@ def pack(request: PageRequest, lane: str, limit: int | None = None) -> Request:
         fields["body"] = request.body
     payload = codec.encode_request(fields, limit=limit)
     return Request(
-        request.fingerprint, host_of(request.url) or "-", lane, payload, request.priority, request.dont_filter
+        request.fingerprint,
+        host_of(request.url) or "-",
+        lane,
+        payload,
+        request.priority,
+        request.dont_filter,
+        changed=changed,
     )
 
 
@@ -95,12 +108,18 @@ def unpack(lease: Lease | PageInfo | DeadLetter) -> PageRequest:
         thread=meta.get("thread", NOTHING),
         marks=meta.get("marks", ()),
         way=Way(**meta["way"]) if "way" in meta else NOT_ON_ITS_WAY,
+        changed=meta.get("changed", ""),
     )
 
 
 def visited_again(request: PageRequest) -> PageRequest:
     """The request of a page that is visited again: it is of no task, no start of a round and no session of then, and of the present round."""
     return request._replace(round=None, again="", always=False, task=NOTHING, way=NOT_ON_ITS_WAY)
+
+
+def _short(text: str) -> str:
+    """A text that stands for this one; a short text stands for itself."""
+    return text if len(text) <= TEXT_MAX else f"{changed_digest(text):016x}"
 
 
 def _text(value: Any) -> str:

@@ -39,6 +39,7 @@ from gossamer.model.counter_names import (
     ROWS,
     SEEDS_EMPTY,
     SKIPPED,
+    TEXTLESS,
     UNLINKED,
     UNREADABLE,
 )
@@ -187,6 +188,8 @@ class PageReader:
         whole = part is None or part.whole or not (request.turn or further)
         # Links that are too deep now may not be where another page leads to this one.
         whole = whole and not reading.limited and not reading.asked_parent
+        # Its page turns are fetched again with it.
+        whole = whole and not (request.changed and any(link.turn for link in reading.links))
         return settlement, layer.conditional and whole and self._children.lasting(reading.links, layer)
 
     @staticmethod
@@ -249,7 +252,7 @@ class PageReader:
             depth=request.depth,
             dont_filter=request.always,
         )
-        link = link._replace(secrets=request.secrets, task=request.task)
+        link = link._replace(secrets=request.secrets, task=request.task, changed=request.changed)
         children, withheld = self._children.of([link], layer, request._replace(url=request.first))
         visit = PageVisit(response.status) if layer.recorded else None
         # A task is over when the page is read there, or has failed. One that asks for what was not seen may be filtered there.
@@ -358,6 +361,8 @@ class PageReader:
                 counters.add(f"{EMPTY}{layer.name}.{name}")
         for name in reading.unlinked:
             counters.add(f"{UNLINKED}{layer.name}.{name}")
+        for name in reading.textless:
+            counters.add(f"{TEXTLESS}{layer.name}.{name}")
         for name in reading.linkless:
             counters.add(f"{LINKLESS}{layer.name}.{name}")
         if reading.broken:

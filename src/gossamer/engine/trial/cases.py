@@ -21,7 +21,20 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 FILE = "case.json"
 SECRET = frozenset({"set-cookie", "authorization", "proxy-authorization"})
 """Headers that are not saved: cases are shared."""
-LINK = ("url", "layer", "priority", "method", "headers", "cookies", "body", "inherited", "turn", "depth", "dont_filter")
+LINK = (
+    "url",
+    "layer",
+    "priority",
+    "method",
+    "headers",
+    "cookies",
+    "body",
+    "inherited",
+    "turn",
+    "depth",
+    "dont_filter",
+    "changed",
+)
 """What a site file decides about a link."""
 _ENDS = (("json", "json"), ("html", "html"), ("xml", "xml"), ("text/", "txt"))
 

@@ -61,6 +61,8 @@ SUFFIXES: dict[str, str] = {
     "seen": ":s",  # per memory: a hash and its buckets
     "seen_names": ":sn",  # hash: group|policy -> number of the memory
     "seen_policy": ":sp",  # hash: number -> policy
+    "page_texts": ":tx",  # hash per memory, and per generation of one: fingerprint -> digests of the texts it was fetched and is queued for
+    "newer": ":tn:",  # hash per group: fingerprint -> requests with a newer text than the one that is under way
     "purge": ":sx",  # list: memories to unlink
     "recorded": ":pr",  # hash: id of a lane that keeps page records -> number of its records
     "pages": ":pg:",  # hash per number: fingerprint -> page record

@@ -65,6 +65,7 @@ ENTRY_PAGE = RecordLayout(
 ENTRY_DEAD = RecordLayout("line kind group lane host priority attempts strikes reason detail at")
 ENTRY_MEMORY = RecordLayout("line kind name policy")
 ENTRY_SEEN = RecordLayout("line kind name fingerprints began behind")
+ENTRY_PAGE_TEXTS = RecordLayout("line kind lane")
 ENTRY_FORGOTTEN = RecordLayout("line kind name fingerprints")
 ENTRY_LAYERS = RecordLayout("line kind name state")
 ENTRY_BITS = RecordLayout("line kind name layer segment offset")

@@ -34,7 +34,7 @@ FOLDERS = (
 )  # fmt: skip
 """Where the files are. Each has a name of its own, whatever its folder."""
 SHARED = (
-    "prelude", "leader", "stream", "lane", "daily", "pool", "host", "queue", "seen", "page_record", "page_due", "page_records", "unseen", "lists", "lease", "take", "suspect", "enqueue", "outbox", "task",
+    "prelude", "leader", "stream", "lane", "daily", "pool", "host", "queue", "changed", "seen", "page_record", "page_due", "page_records", "unseen", "lists", "lease", "take", "suspect", "enqueue", "outbox", "task",
     "round", "worker", "document_store",
 )  # fmt: skip
 VERBS = (

@@ -25,6 +25,7 @@ from gossamer.frontier.server import keys, library
 from gossamer.frontier.snapshot import line, origin
 from gossamer.frontier.snapshot.requests import LISTS, PAGE, queue_places
 from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.frontier.verbs.work.batch import is_record, unpack_record
 from gossamer.model import Counts, GroupCounts, ScannedDeadLetter, ScannedRequest, ScanPage
 
 ROUNDS = 1000
@@ -85,6 +86,9 @@ class Export:
                 for name in [name for name, table in counts.lane_policies.items() if "records" in table]:
                     for partition in partitions:
                         self._page_records(partition, name, later)
+                for name in _lanes_with_memories(counts):
+                    for partition in partitions:
+                        self._texts(partition, name, later)
                 for partition in partitions:
                     self._hosts(partition)
                 for partition in partitions:
@@ -112,13 +116,13 @@ class Export:
         self._out.write(json.dumps(row, separators=(",", ":")) + "\n")
         self.lines += 1
 
-    def _page(self, partition: int, what: str, cursor: str = "0") -> ScanPage:
-        return self.frontier.scan(partition, what, cursor, PAGE, "", self.name)
+    def _page(self, partition: int, what: str, cursor: str = "0", place: str = "") -> ScanPage:
+        return self.frontier.scan(partition, what, cursor, PAGE, place, self.name)
 
-    def _pages(self, partition: int, what: str) -> Iterator[Any]:
+    def _pages(self, partition: int, what: str, place: str = "") -> Iterator[Any]:
         cursor = "0"
         while cursor:
-            page = self._page(partition, what, cursor)
+            page = self._page(partition, what, cursor, place)
             yield from page.rows
             cursor = page.cursor
             self._heard(self)
@@ -215,6 +219,16 @@ class Export:
                 self.records += len(rows)
                 self._heard(self)
 
+    def _texts(self, partition: int, lane: str, later: TextOutput) -> None:
+        """What lists said of the pages when they were fetched last."""
+        cursor = "0"
+        while cursor:
+            page = self._page(partition, "page_texts", cursor, lane)
+            if page.rows:
+                pages = b64encode(b"".join(page.rows)).decode()
+                self._spool(later, {"type": "page_texts", "lane": lane, "partition": partition, "pages": pages})
+            cursor = page.cursor
+
     def _spool(self, later: TextOutput, row: Line) -> None:
         later.write(json.dumps(row, separators=(",", ":")) + "\n")
 
@@ -237,6 +251,9 @@ class Export:
         for state in ("delayed", "suspect", "leased"):
             for row in self._pages(partition, state):
                 self._request(state, row)
+        for group in self._groups():
+            for row in self._pages(partition, "newer", group):
+                self._request("new", row)
         for dead in self._pages(partition, "dead"):
             self._dead(dead)
         if self._items:
@@ -295,6 +312,7 @@ class Export:
         record |= {} if row.filtered else {"dont_filter": True}
         record |= {"attempts": row.attempts} if row.attempts else {}
         record |= {"strikes": row.strikes} if row.strikes else {}
+        record |= {"changed": line.fingerprint_text(row.changed)} if row.changed else {}
         self._write(record | self._payload(row.payload))
         self.records += 1
         self.requests += 1
@@ -312,11 +330,12 @@ class Export:
         record: Line = {"type": "dead", **{name: getattr(row, name) for name in names}}
         if not self._secrets:
             record["detail"] = concealed(row.detail)
-        if row.record[:1] in (b"\0", b"\x02", b"\x04") and len(row.record) >= 9:
-            fingerprint = int.from_bytes(row.record[1:9], "big")
+        if is_record(row.record):
+            kind, fingerprint, changed, payload = unpack_record(row.record)
             record["fingerprint"] = line.fingerprint_text(fingerprint)
-            record |= {"dont_filter": True} if row.record[0] == 2 else {}
-            record |= self._payload(row.record[9:])
+            record |= {"dont_filter": True} if kind == 2 else {}
+            record |= {"changed": line.fingerprint_text(changed)} if changed else {}
+            record |= self._payload(payload)
         else:
             record["garbage"] = b64encode(row.record).decode()
         self._write(record)
@@ -430,3 +449,12 @@ def _first_text(packed: bytes) -> bytes:
     width = 1 << (head - 0xD9)
     length = int.from_bytes(packed[2 : 2 + width], "big")
     return packed[2 + width : 2 + width + length]
+
+
+def _lanes_with_memories(counts: Counts) -> list[str]:
+    """A lane for each memory, and those that keep page records."""
+    lanes: dict[tuple[str, str], str] = {}
+    for name, table in sorted(counts.lane_policies.items()):
+        own = name if table.get("records") else table["seen"]["spec"]
+        lanes.setdefault((name.rpartition(".")[0], own), name)
+    return list(lanes.values())

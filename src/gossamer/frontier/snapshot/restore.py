@@ -28,7 +28,7 @@ from gossamer.frontier.verbs import rounds
 from gossamer.frontier.verbs.documents import checked_text, digest_of, kind_of, name_of
 from gossamer.frontier.verbs.plan import daily
 from gossamer.frontier.verbs.plan.pages import EVENTS, STATES
-from gossamer.frontier.verbs.work.batch import RECORD
+from gossamer.frontier.verbs.work.batch import RECORD, pack_record
 from gossamer.model import DailyCounts, PageEvent, PageState, RoundInfo
 
 BATCH_ENTRIES = 500
@@ -245,7 +245,7 @@ class Restore:
             "request", row["state"], row["lane"], host, checked.priority(row.get("priority", 0)),
             round(row.get("due", 0) * 1000), filtered, signed, int(row.get("attempts", 0)), int(row.get("strikes", 0)),
         ]  # fmt: skip
-        record = RECORD.pack(0 if filtered else 2, int(row["fingerprint"], 16)) + payload
+        record = self._head(row) + payload
         self._put(keys.partition_of(host, self.frontier.partitions), entry, record)
 
     def _restore_page(self, row: Line) -> None:
@@ -268,14 +268,18 @@ class Restore:
         if "garbage" in row:
             record = b64decode(row["garbage"], validate=True)
         else:
-            kind = 2 if row.get("dont_filter") else 0
-            record = RECORD.pack(kind, int(row["fingerprint"], 16)) + self._payload(row)
+            record = self._head(row) + self._payload(row)
         partitions = self.frontier.partitions
         home = keys.partition_of(row["host"], partitions) if row["host"] else keys.home_of(row["group"], partitions)
         self._put(home, ["dead", *(row[name] for name in names), round(row["at"] * 1000)], record)
 
+    @staticmethod
+    def _head(row: Line) -> bytes:
+        changed = int(row.get("changed", "0"), 16)
+        return pack_record(int(row["fingerprint"], 16), changed, dont_filter=bool(row.get("dont_filter")))
+
     def _remembered(self, row: Line, entry: list[Any], record: bytes = b"") -> None:
-        if entry[0] != "seen" and self._forget_bloom:
+        if entry[0] not in ("seen", "page_texts") and self._forget_bloom:
             return
         if self._same:
             self._put(int(row["partition"]), entry, record)
@@ -286,6 +290,11 @@ class Restore:
         signed = [line.signed_from(text) for text in row["fingerprints"]]
         began, behind = round(row.get("began", 0) * 1000), int(row.get("behind", 0))
         self._remembered(row, ["seen", row["memory"], signed, began, behind])
+
+    def _restore_page_texts(self, row: Line) -> None:
+        if row["lane"] not in self._lanes:
+            raise SnapshotError(f"lane {row['lane']!r} was not defined by a line before")
+        self._remembered(row, ["page_texts", row["lane"]], b64decode(row["pages"], validate=True))
 
     def _restore_forgotten(self, row: Line) -> None:
         signed = [line.signed_from(text) for text in row["fingerprints"]]

@@ -11,6 +11,7 @@ from typing import Any
 
 from gossamer.frontier.call import Verb, function_call, read, text
 from gossamer.frontier.server import keys
+from gossamer.frontier.verbs.work.batch import unpack_record
 from gossamer.model import ScannedDeadLetter, ScannedRequest, ScanPage, SeenPage
 
 KEEP_MS = 600_000
@@ -26,8 +27,8 @@ class SnapshotVerbs:
     def scan(
         self, partition: int, what: str, cursor: str = "0", limit: int = 500, place: str = "", snapshot: str = ""
     ) -> Verb[ScanPage]:
-        """`what`: begin and end the journal; leased, delayed, suspect, dead, journal, hosts; or list, with the `place` of one
-        queue. `snapshot` names the snapshot that this belongs to; "" reads a page without a journal."""
+        """`what`: begin and end the journal; leased, delayed, suspect, dead, journal, hosts; list, with the `place` of one
+        queue; newer, with a group; or page_texts, with a lane. `snapshot` names the snapshot that this belongs to; "" reads a page without a journal."""
         [reply] = yield [function_call("scan", self.bases[partition], _header(what, cursor, limit, place, snapshot))]
         return _page(partition, what, reply)
 
@@ -95,6 +96,8 @@ def _page(partition: int, what: str, reply: Any) -> ScanPage:
     if what == "hosts":
         return ScanPage(cursor, heads, now / 1000, journal)
     rows: list[Any]
+    if what == "page_texts":
+        return ScanPage(cursor, reply[1:], now / 1000, journal)
     if what == "dead":
         rows = [
             ScannedDeadLetter._make((partition, *head[:-1], head[-1] / 1000, record))
@@ -107,7 +110,7 @@ def _page(partition: int, what: str, reply: Any) -> ScanPage:
 
 def _scanned(partition: int, head: list[Any], record: bytes) -> ScannedRequest:
     lane, host, priority, due, number, attempts, strikes = head
-    fingerprint, filtered = int.from_bytes(record[1:9], "big"), record[:1] != b"\x02"
+    kind, fingerprint, changed, payload = unpack_record(record)
     return ScannedRequest(
-        partition, lane, host, priority, due / 1000, fingerprint, record[9:], number, attempts, strikes, filtered
+        partition, lane, host, priority, due / 1000, fingerprint, payload, number, attempts, strikes, kind != 2, changed
     )

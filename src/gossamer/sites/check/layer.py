@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gossamer.sites.check import expressions
 from gossamer.sites.check.names import check_names, check_when
 from gossamer.sites.check.values import check_default
 from gossamer.sites.crossing import crosses, split
+from gossamer.sites.extract.turns import NAME as TURN
 from gossamer.sites.file.problems import Path, did_you_mean
 from gossamer.sites.format import Body, Clean, FieldRule, Follow, Format, Kind, Layer, Selected, Taken
+from gossamer.sites.template import NAME
 from gossamer.sites.url.match import pattern_of
 
 if TYPE_CHECKING:
@@ -23,6 +26,11 @@ _LOOKS = (
     ("regex", expressions.regex),
     ("jmespath", expressions.query),
 )
+
+TIMES = frozenset({Kind.DATE, Kind.DATETIME})
+NUMBERS = frozenset({Kind.INT, Kind.FLOAT, Kind.DECIMAL})
+_TIME = re.compile(r"(^|[\s>+~/:*])time([.#\[:]|$)")
+"""The end of a selector of <time>."""
 
 
 def check_layer(checker: Checker, name: str, layer: Layer) -> None:
@@ -210,8 +218,72 @@ def _check_follow(checker: Checker, name: str, layer: Layer, follow: Follow, pat
             "use limit, or leave it out",
         )
     check_names(checker, name, layer, follow, path)
+    _check_changed(checker, name, layer, follow, path)
 
 
 def check_method(checker: Checker, body: Body, path: Path) -> None:
     if body.method in ("GET", "HEAD") and (body.json_ is not None or body.body is not None):
         checker.add((*path, "method"), f"a {body.method} request has no body", "write POST, or leave json and body out")
+
+
+def _check_changed(checker: Checker, name: str, layer: Layer, follow: Follow, path: Path) -> None:
+    """One rule of `follow`."""
+    if follow.changed is None:
+        _check_url(checker, name, layer, follow, path)
+        return
+    if not any(found[2] for found in NAME.finditer(follow.changed)):
+        checker.add(
+            (*path, "changed"), "changed names no field, so it never differs", 'write {names}, as changed: "{at}"'
+        )
+    for target in _targets(checker, follow):
+        scope = (checker.site.layers[target].seen or checker.site.seen).scope
+        if scope in ("never", "round") and not checker.site.layers[target].keeps_records:
+            when = "whenever a link leads to it" if scope == "never" else "in every round"
+            checker.warn(
+                (*path, "changed"),
+                f"layer {target} has seen: {scope}, so each page is fetched {when}, whatever changed says",
+                f"leave seen out of layer {target}",
+            )
+
+
+def _check_url(checker: Checker, name: str, layer: Layer, follow: Follow, path: Path) -> None:
+    """A URL with a value that changes is another page each time, whose page turns and children were seen before."""
+    before, mark, query = (follow.url or "").partition("?")
+    if not mark or NAME.search(before) is None:
+        return
+    targets = [
+        target for target in _targets(checker, follow) if target != name and _leads_on(checker.site.layers[target])
+    ]
+    if not targets:
+        return
+    # What stands before is an address of its own, and a number behind it no part of that.
+    is_whole = NAME.fullmatch(before) is not None
+    store = checker.site.store.get(name)
+    keys = set(store.key) if store is not None else set()
+    for found in NAME.finditer(query):
+        field = found[2]
+        rule = (layer.fields.get(field) or layer.page.get(field)) if field and field != TURN else None
+        if rule is not None and field not in keys and (_is_time(rule) or (rule.type in NUMBERS and is_whole)):
+            checker.warn(
+                (*path, "url"),
+                f"{{{field}}} changes, and makes another page of what is still the same one: the page turns and links of layer "
+                f"{targets[0]} were seen before, and are not fetched again",
+                f'leave it out of url, and write changed: "{{{field}}}"',
+            )
+            return
+
+
+def _is_time(rule: FieldRule) -> bool:
+    return rule.type in TIMES or rule.attr == "datetime" or _TIME.search(rule.css or rule.xpath or "") is not None
+
+
+def _leads_on(layer: Layer) -> bool:
+    return bool(layer.follow) or layer.handler is not None
+
+
+def _targets(checker: Checker, follow: Follow) -> Iterator[str]:
+    """The layers of this site that a rule may lead to."""
+    if follow.to is None:
+        yield from (other for other, layer in checker.site.layers.items() if layer.match is not None)
+    elif not crosses(follow.to) and follow.to in checker.site.layers:
+        yield follow.to

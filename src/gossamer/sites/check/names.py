@@ -190,6 +190,8 @@ def check_encoding(checker: Checker, name: str, layer: Layer, path: Path) -> Non
 def _texts(follow: Follow) -> Iterator[tuple[Path, str]]:
     if follow.url is not None:
         yield ("url",), follow.url
+    if follow.changed is not None:
+        yield ("changed",), follow.changed
     for key, data in (
         ("headers", follow.headers),
         ("cookies", follow.cookies),

@@ -83,7 +83,7 @@ class PageContent:
 
     __slots__ = (
         "_addresses", "_data", "_decoding", "_encoding", "_groups", "_has_data", "_plain", "_root", "_text", "asked_parent", "broken", "contested", "cut_off", "document", "doubt", "empty_values",
-        "format", "layer", "limited", "linkless", "missing", "notes", "patience", "records_left", "scopes", "site", "skipped", "unlinked", "unnoted", "values",
+        "format", "layer", "limited", "linkless", "missing", "notes", "patience", "records_left", "scopes", "site", "skipped", "textless", "unlinked", "unnoted", "values",
     )  # fmt: skip
 
     def __init__(self, document: Response, layer: str, format: Format, encoding: str | None, site: SiteContext) -> None:
@@ -102,6 +102,7 @@ class PageContent:
         self.cut_off = False
         self.unlinked: tuple[str, ...] = ()
         self.linkless: tuple[str, ...] = ()
+        self.textless: tuple[str, ...] = ()
         self.contested: tuple[str, ...] = ()
         self.skipped: tuple[str, ...] = ()
         self.limited: tuple[str, ...] = ()

@@ -141,6 +141,7 @@ class LayerReader:
             page.limited,
             page.linkless,
             page.doubt,
+            page.textless,
         )
 
     def _things(self, page: PageContent, find: Finder) -> list[Any]:

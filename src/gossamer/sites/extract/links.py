@@ -23,7 +23,7 @@ from gossamer.sites.format import Follow, Format
 from gossamer.sites.page import LINKS, LimitExceeded
 from gossamer.sites.request import RequestParts, request_parts
 from gossamer.sites.secrets import names_of
-from gossamer.sites.template import UnknownName, filled, look_up, named, urls
+from gossamer.sites.template import UnknownName, filled, look_up, named, text_of, urls_with_texts
 
 LEFT_ALONE = ("javascript:", "mailto:", "tel:", "data:")
 ATTRIBUTES = ("href", "src", "action")
@@ -43,6 +43,7 @@ class LinkSet:
         "links",
         "odd",
         "skipped",
+        "textless",
         "unlinked",
     )
 
@@ -67,12 +68,16 @@ class LinkSet:
         """The rules that count more records for a page than it has."""
         self.unlinked: dict[str, None] = {}
         """The rules that made no link somewhere because a {name} of theirs is empty."""
+        self.textless: dict[str, None] = {}
+        """The rules whose `changed` was empty for a link."""
 
     def add(self, link: PageRequest, rule: str, site: SiteContext) -> bool:
         first = self._layers.get(link.fingerprint)
         if first is None:
             self._layers[link.fingerprint] = link.layer
         elif first == link.layer or (link.layer, link.fingerprint) in self._twice:
+            if link.changed:
+                self._note_text(link)
             return False
         else:
             self._twice.add((link.layer, link.fingerprint))
@@ -83,6 +88,12 @@ class LinkSet:
             raise LimitExceeded(f"the page has more than {LINKS:,} links; choose fewer with `match`, `skip` or `limit`")
         return True
 
+    def _note_text(self, link: PageRequest) -> None:
+        """A later link to a page says when it changed, and the first one may not."""
+        for place, other in enumerate(self.links):
+            if (other.layer, other.fingerprint, other.changed) == (link.layer, link.fingerprint, ""):
+                self.links[place] = other._replace(changed=link.changed)
+
     def has(self, rule: str) -> bool:
         """Whether the rule found any link, also one that is left out because of a limit or an empty {name}."""
         return rule in self.given or rule in self.known or rule in self.limited or rule in self.unlinked
@@ -90,6 +101,7 @@ class LinkSet:
     def tell(self, page: PageContent) -> None:
         page.cut_off, page.unlinked, page.contested = self.cut_off, tuple(self.unlinked), tuple(self.contested)
         page.skipped, page.limited = tuple(self.skipped), (*page.limited, *self.limited)
+        page.textless = (*page.textless, *self.textless)
         for name, layer in self.contested.items():
             page.note(f"{name}: an earlier rule leads some of its links to layer {layer}, where they are read instead")
         if self.odd:
@@ -214,17 +226,18 @@ class FollowRule:
         own = self._site.fingerprint(self._layer, page.document.url)
         return self._site.fingerprint(self._layer, url) == own
 
-    def _addresses(self, follow: Follow, page: PageContent, thing: Any, fields: Mapping[str, Any]) -> Iterable[str]:
-        """The addresses that the rule finds, each once, in the order of the page."""
+    def _addresses(self, follow: Follow, page: PageContent, thing: Any, fields: Mapping[str, Any]) -> Mapping[str, str]:
+        """The addresses that the rule finds, each once, in the order of the page; and when the pages changed."""
         if self._find is None:
-            return dict.fromkeys(urls(follow.url or "", page, fields))
-        found: dict[str, None] = {}
+            return _first_texts(urls_with_texts(follow.url or "", follow.changed or "", page, fields))
+        found: dict[str, str] = {}
+        changed = text_of(follow.changed, page, fields) if follow.changed is not None else ""
         for one in self._find(page, thing) if self._clean is None else self._cleaned(page, thing):
             address = one if one.__class__ is str else self._of(one)
             if address:
                 if self._source:
                     address = address.replace("&amp;", "&").replace("\\/", "/")
-                found[address] = None
+                found[address] = changed
         return found
 
     def _cleaned(self, page: PageContent, thing: Any) -> Iterator[str]:
@@ -249,7 +262,7 @@ class FollowRule:
     def _add(
         self,
         page: PageContent,
-        addresses: Iterable[str],
+        addresses: Mapping[str, str],
         carried: Mapping[str, Any],
         parts: RequestParts,
         into: LinkSet,
@@ -260,7 +273,7 @@ class FollowRule:
         method, headers, cookies, body, query = parts
         deepest, turning, own = site.limits_depth, follow.pages is not None, not crosses(follow.to)
         given, counted = into.given.get(self.name, 0), self._counted(headers, cookies)
-        for address in addresses:
+        for address, changed in addresses.items():
             if limit and given >= limit:
                 into.limited[self.name] = None
                 return
@@ -316,6 +329,10 @@ class FollowRule:
             )  # fmt: skip
             if self._secrets:
                 link = link._replace(secrets=self._secrets)
+            if changed:
+                link = link._replace(changed=changed)
+            elif follow.changed is not None:
+                into.textless[self.name] = None
             if into.add(link, self.name, site):
                 into.given[self.name] = given = given + 1
             else:
@@ -346,3 +363,11 @@ class FollowRule:
         else:
             found = {name: look_up(name, page, fields) for name in self._carry}
         return {name: value for name, value in found.items() if value is not None}
+
+
+def _first_texts(found: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Each address with its first text that is not empty."""
+    texts: dict[str, str] = {}
+    for address, text in found:
+        texts[address] = texts.get(address) or text
+    return texts

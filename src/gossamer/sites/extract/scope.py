@@ -34,7 +34,7 @@ def _roots(node: dict[str, Any]) -> Iterator[str]:
 
 
 def names_used(follow: Follow) -> set[str]:
-    """The fields that a rule may use: in `from`, `when`, `pass` and {names}."""
+    """The fields that a rule may use: in `from`, `when`, `pass`, `changed` and {names}."""
     found = set(follow.carry) if not isinstance(follow.carry, dict) else set()
     first, _, rest = follow.source.partition(".")
     if first == "fields" and rest:
@@ -45,7 +45,9 @@ def names_used(follow: Follow) -> set[str]:
                 found.update(roots(expression))
             except JMESPathError:
                 continue
-    for text in _texts((follow.url, follow.headers, follow.cookies, follow.form, follow.json_, follow.body)):
+    for text in _texts(
+        (follow.url, follow.changed, follow.headers, follow.cookies, follow.form, follow.json_, follow.body)
+    ):
         found.update(name[2].split(".")[0] for name in NAME.finditer(text) if name[2])
     return found
 

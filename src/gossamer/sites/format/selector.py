@@ -262,6 +262,8 @@ class Follow(Taken, Body):
     """Fields that the linked page inherits: their names, or {name there: JMESPath here}."""
     again: Flag = False
     """Follow links even if they were seen before."""
+    changed: str | None = None
+    """A text with {names} that says when the linked page changed, as the time of its last reply. A page that was seen is fetched again, with all its page turns, exactly when this text differs from that of its last fetch that ended; its URL stays the same. Where all {names} are empty, only new pages are fetched."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -270,4 +272,8 @@ class Follow(Taken, Body):
             raise ValueError("nothing says which links; write css, xpath, regex, jmespath, from or url")
         if self.url is not None and self.clean:
             raise ValueError("url and clean exclude each other; write the steps in a field, and its {name} in url")
+        if self.changed is not None and self.again:
+            raise ValueError("changed and again exclude each other: again follows all links, whatever has changed")
+        if self.changed is not None and self.pages is not None:
+            raise ValueError("changed and pages exclude each other: page turns are fetched again with their first page")
         return self

@@ -16,6 +16,7 @@ from gossamer.sites.compile import CompiledSite
 from gossamer.sites.crossing import crosses
 from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.links import ATTRIBUTES, LEFT_ALONE
+from gossamer.sites.extract.types import as_text
 from gossamer.sites.extract.urls import PageUrls
 from gossamer.sites.format import Body, Format
 from gossamer.sites.python.json_ld import JsonLd
@@ -149,11 +150,13 @@ class Page:
         body: bytes = b"",
         priority: int = 0,
         again: bool = False,
+        changed: Any = _MISSING,
     ) -> PageRequest | None:
         """A link to yield. `link` is a URL, also a relative one, or a selector: of an `<a>`, or of its attribute. `to` is the layer
         of the linked page; without it, the layer whose `match` fits best. `inherited` is what the page will find in its
         `inherited`: plain data (text, numbers, dates, lists, dicts …), otherwise the page is a dead letter. `again` follows a link that
-        was seen before; links that differ in nothing but headers or cookies are the same page. A link to the same layer is a page turn: it is not deeper, and
+        was seen before; `changed` says when the linked page changed: one that was seen is fetched again, with all its page turns, exactly when this
+        text differs from that of its last fetch that ended (None and "" say nothing). Links that differ in nothing but headers or cookies are the same page. A link to the same layer is a page turn: it is not deeper, and
         inherits what this page inherited.
 
         None, which may be yielded, for what no crawler follows: mailto: and the like, an address within the page, one that cannot
@@ -187,10 +190,13 @@ class Page:
             beside = Body(method=cast(Any, method or None), headers=dict(headers), form=fields, json=json)
             parts = request_parts(beside, lambda data: data)
             url, method, headers, body = parts.url(url), parts.method, parts.headers, parts.body
+        text = "" if changed is _MISSING or changed is None else as_text(changed)
+        if changed is not _MISSING and not text:
+            self._content.textless = tuple({*self._content.textless, f"follow to {to}"})
         return site.link(
             url, to, inherited=inherited, method=method or ("POST" if body else "GET"), headers=headers, cookies=cookies,
             body=body, priority=priority, turn=self.turn + 1 if turning else 0, depth=depth, dont_filter=again,
-        )  # fmt: skip
+        )._replace(changed=text)  # fmt: skip
 
     def _absolute(self, address: str) -> str | None:
         """The absolute URL of an address; None if no crawler follows it."""

@@ -71,6 +71,7 @@ class FunctionReader:
             limited=content.limited,
             doubt=content.doubt,
             asked_parent=content.asked_parent,
+            textless=content.textless,
         )
         if self._lacking is None:
             return reading

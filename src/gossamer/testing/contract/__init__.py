@@ -20,6 +20,7 @@ from gossamer.testing.contract.guarantees.lists import TestLists
 from gossamer.testing.contract.guarantees.loss import TestNothingLost
 from gossamer.testing.contract.guarantees.order import TestLanes, TestOrder
 from gossamer.testing.contract.guarantees.page import TestAtomicPage
+from gossamer.testing.contract.guarantees.pages.change_texts import TestChangedPages, TestChangedTables
 from gossamer.testing.contract.guarantees.pages.due import TestFeed, TestRediscovery, TestRevisits
 from gossamer.testing.contract.guarantees.pages.locate import TestLocate
 from gossamer.testing.contract.guarantees.pages.records import TestPageRecords, TestRecordsChange
@@ -60,7 +61,9 @@ __all__ = [
     "TestBadPolicies",
     "TestBlocks",
     "TestBounded",
+    "TestChangedPages",
     "TestChangedPolicy",
+    "TestChangedTables",
     "TestCookies",
     "TestCrowd",
     "TestDailyCounts",

@@ -11,7 +11,7 @@ from gossamer.errors import GroupDropping, InvalidRequest
 from gossamer.frontier.call import Verb, function_call, own, read, text
 from gossamer.frontier.recent_adds import Known, RecentAdds
 from gossamer.frontier.server import keys
-from gossamer.frontier.verbs.work.batch import ADDED, REFUSED, Batches, Place, RequestChecker, entry_of
+from gossamer.frontier.verbs.work.batch import ADDED, REFUSED, Batches, Place, RequestChecker, request_entry
 from gossamer.frontier.verbs.work.outbox import CALL_BYTES, CALL_REQUESTS
 from gossamer.model import AddOutcome, Request, Token, inherited
 from gossamer.model.reply import Added, Invalid
@@ -59,7 +59,7 @@ class AddVerbs:
             invalid[index] = str(problem)
             return None
         if not request.dont_filter:
-            entry = entry_of(request.fingerprint)
+            entry = request_entry(request)
         elif not key:
             entry = ""
         else:

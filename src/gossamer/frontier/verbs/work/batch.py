@@ -17,6 +17,9 @@ DELAY_MAX = 10 * 365 * 86400.0
 RECORD = Struct(">BQ")
 """Head of a record that was never leased: kind 0 (2: unfiltered, 4: another visit) and the fingerprint; the payload follows."""
 VISIT = 4
+CHANGED_RECORD = Struct(">BQQ")
+"""Head of a record with a text: its kind, the fingerprint and the text's digest; the payload follows."""
+CHANGED = 6
 
 OUTCOMES = {outcome.value: outcome for outcome in AddOutcome}
 ADDED = AddOutcome.ADDED
@@ -42,12 +45,13 @@ class RequestChecker:
 
     def prepare(self, request: Request) -> tuple[Place, bytes]:
         """The request's place and record, or InvalidRequest naming the field."""
-        fingerprint, host, lane, payload, priority, dont_filter, delay = request
+        fingerprint, host, lane, payload, priority, dont_filter, delay, changed = request
         try:
-            record = RECORD.pack(2 if dont_filter else 0, fingerprint) + payload
+            record = pack_record(fingerprint, changed, dont_filter=dont_filter) + payload
             known = host in self._hosts and lane in self._lanes
         except (StructError, TypeError):
             self.fingerprint(fingerprint)
+            self.changed(changed)
             self.payload(payload)
             known = False
             record = b""
@@ -73,6 +77,12 @@ class RequestChecker:
         if type(value) is not int or not 0 <= value < 2**64:
             raise InvalidRequest(f"fingerprint {value!r} is not a whole number from 0 to 2**64-1.")
         return value
+
+    def changed(self, value: int) -> None:
+        if type(value) is not int or not 0 <= value < 2**64:
+            raise InvalidRequest(
+                f"changed {value!r} is not a whole number from 0 to 2**64-1; make one of a text with changed_digest."
+            )
 
     def priority(self, value: int) -> int:
         if type(value) is not int:
@@ -225,6 +235,32 @@ class Batches:
         for partition, batches in self._full.items():
             for number, batch in enumerate(batches):
                 yield partition, number, batch
+
+
+def request_entry(request: Request) -> str:
+    """The entry of a request that is filtered."""
+    entry = entry_of(request.fingerprint)
+    return f"c{entry}" if request.changed else entry
+
+
+def is_record(record: bytes) -> bool:
+    """Whether it is a record that was never leased."""
+    head = {0: RECORD.size, 2: RECORD.size, VISIT: RECORD.size, CHANGED: CHANGED_RECORD.size}
+    return len(record) > 0 and len(record) >= head.get(record[0], len(record) + 1)
+
+
+def pack_record(fingerprint: int, changed: int = 0, *, dont_filter: bool = False) -> bytes:
+    """The head of the record of a request; its payload follows."""
+    if changed and not dont_filter:
+        return CHANGED_RECORD.pack(CHANGED, fingerprint, changed)
+    return RECORD.pack(2 if dont_filter else 0, fingerprint)
+
+
+def unpack_record(record: bytes) -> tuple[int, int, int, bytes]:
+    """Kind, fingerprint, digest of the text (0: none) and payload of a record that was never leased."""
+    if record[0] == CHANGED:
+        return (*CHANGED_RECORD.unpack_from(record), record[CHANGED_RECORD.size :])
+    return (*RECORD.unpack_from(record), 0, record[RECORD.size :])
 
 
 def entry_of(fingerprint: int) -> str:

@@ -9,7 +9,7 @@ from gossamer.errors import InvalidRequest
 from gossamer.frontier.server import keys
 from gossamer.frontier.server.layout import SETTLEMENT
 from gossamer.frontier.verbs import arguments, lists
-from gossamer.frontier.verbs.work.batch import ADDED, Batch, RequestChecker, entry_of
+from gossamer.frontier.verbs.work.batch import ADDED, Batch, RequestChecker, request_entry
 from gossamer.frontier.verbs.work.outbox import CALL_BYTES, CALL_ITEM_BYTES, CALL_ITEMS, CALL_REQUESTS, OutboxBuilder
 from gossamer.model import AddOutcome, Ending, PageVisit, Request, Settlement
 from gossamer.model.reply import Invalid
@@ -99,7 +99,7 @@ class PartitionExchange:
                 outcomes[ordinal] = AddOutcome.INVALID
                 invalid[index, ordinal] = str(problem)
                 continue
-            entry = "" if request.dont_filter else entry_of(request.fingerprint)
+            entry = "" if request.dont_filter else request_entry(request)
             target = home if partitions == 1 else keys.partition_of(request.host, partitions)
             slot = (outcomes, ordinal)
             if target == home and not self.spilt:
@@ -161,4 +161,4 @@ class PartitionExchange:
                     place, record = self.checked.prepare(request)
                 except InvalidRequest:
                     continue
-                self.children.put(place, entry_of(request.fingerprint), record, (outcomes, ordinal), page)
+                self.children.put(place, request_entry(request), record, (outcomes, ordinal), page)

@@ -32,7 +32,7 @@ do
     if not book then
       local number = call('HGET', S.b .. K.recorded, lane.id)
       if not number then return nil end
-      book = {pages = S.b .. K.pages .. number, due = S.b .. K.page_due .. number}
+      book = {pages = S.b .. K.pages .. number, due = S.b .. K.page_due .. number, page_texts = S.b .. K.page_texts .. number}
       books[lane.id] = book
     end
     return book
@@ -122,6 +122,7 @@ do
     if #gone > 0 then
       call_chunked('HDEL', book.pages, gone)
       call_chunked('ZREM', book.due, gone)
+      Changed.forget(S, book, gone)
     end
   end
 
@@ -173,7 +174,7 @@ do
         set[#set + 1] = name
         set[#set + 1] = Page.again(S, raw, SCHEDULED, 'due', version)
         local priority, host, payload = Page.request(raw)
-        Queue.push(S, lane, priority, host, {(first and '\0' or '\4') .. name .. payload})
+        Queue.push(S, lane, priority, host, {first and Changed.record(name, Changed.under_way(S, book, name), payload) or '\4' .. name .. payload})
       end
     end
     call_chunked('ZREM', book.due, names)

@@ -11,17 +11,32 @@ do
   local NO_SIGNATURE = Page.NO_SIGNATURE
   local BY_HAND = 2147483647 -- The priority of a page that a user asked for: it goes ahead once, not with every visit.
 
+  -- A link with a text leads to a page that is queued or waits. Answers its record as the link says, if it waits and the text is another one;
+  -- else the request waits where that is so.
+  local function linked_again(S, lane, book, g, entry, record, raw, version)
+    local name, text = sub(record, 2, 9), Changed.text(record)
+    local under_way = Changed.under_way(S, book, name)
+    if text == under_way or under_way == '' and not Changed.differs(book, name, text) then return nil end
+    if byte(raw) == SCHEDULED then
+      Changed.wait(S, lane, g, entry, record)
+      return nil
+    end
+    Changed.queued(S, book, name, text)
+    return Page.sighted(S, raw, FOUND, version, g[BATCH.priority], g[BATCH.host], sub(record, 18))
+  end
+
   -- Requests of one place in the queue, in a lane with records (see Enqueue.add). Answers letters, the records to be queued, how many
   -- are duplicates, how many were found and wait for the planner, and where the next record begins.
   function Pages.sift(S, lane, g, blob, at, limit, refused, keyed_before)
     local entries, lengths, n = g[BATCH.entries], g[BATCH.lengths], #g[BATCH.entries]
     local book, rules, version = Due.book(S, lane), lane.records, Due.version(S, lane.group)
-    local starts, names, asked = {}, {}, {}
+    local starts, names, asked, digests = {}, {}, {}, {}
     for i = 1, n do
       local kind = byte(entries[i])
       starts[i] = at
       if kind and kind ~= 107 then
         local name = sub(blob, at + 1, at + 8)
+        if kind == 99 then digests[i] = sub(blob, at + 9, at + 16) end
         names[i], asked[#asked + 1] = name, name
       end
       at = at + lengths[i]
@@ -46,8 +61,11 @@ do
         if entry ~= '' and keyed_before(S, lane.group, sub(entry, 2)) then letter = 'd' end
       else
         local raw, value, when, former = known[name], nil, nil, nil
+        local text = digests[i]
+        local payload_at = starts[i] + (text and 17 or 9)
         if raw and byte(raw) > SCHEDULED then
           when, former = Page.wanted(S, rules, raw, version)
+          if text and when ~= 0 and Changed.differs(book, name, text) then when, former = 0, nil end
           if not when and Page.is_outdated(S, rules, raw) then
             raw = nil
             if not waits then back[#back + 1] = name end
@@ -55,11 +73,13 @@ do
         end
         if not raw then
           stem = stem or Page.stem(S, state, version, priority, host)
-          value = stem .. sub(blob, starts[i] + 9, stop) .. Page.found(S)
+          value = stem .. sub(blob, payload_at, stop) .. Page.found(S)
         elseif byte(raw) <= SCHEDULED then
           letter = 'd'
+          local newer = text and linked_again(S, lane, book, g, entries[i], sub(blob, starts[i], stop), raw, version)
+          if newer then known[name], set[#set + 1], set[#set + 2] = newer, name, newer end
         elseif when == 0 then
-          value = Page.sighted(S, raw, state, version, priority, host, sub(blob, starts[i] + 9, stop))
+          value = Page.sighted(S, raw, state, version, priority, host, sub(blob, payload_at, stop))
           if not waits then back[#back + 1] = name end
         else
           letter = 'd'
@@ -77,6 +97,7 @@ do
           end
         end
         if value then
+          if text then Changed.queued(S, book, name, text) end
           known[name] = value
           set[#set + 1] = name
           set[#set + 1] = value
@@ -135,7 +156,7 @@ do
         -- Queued without a look at the records, or before the lane kept any.
         local v = leases[i]
         local priority = v[LEASE.priority]
-        raw = Page.new(S, SCHEDULED, Due.version(S, lane.group), priority < BY_HAND and priority or 0, v[LEASE.host], sub(v[LEASE.record], 10))
+        raw = Page.new(S, SCHEDULED, Due.version(S, lane.group), priority < BY_HAND and priority or 0, v[LEASE.host], sub(Changed.plain(v[LEASE.record]), 10))
       end
       -- Another request for a page that is queued or waits: that one decides. And whoever asks for a page without a look at the records, and is
       -- led elsewhere, may be led back to it, to be asked for as any other: it was not visited.
@@ -215,6 +236,7 @@ do
     for _, record in ipairs(records) do
       local name = name_of(record)
       local raw = name and call('HGET', book.pages, name)
+      if name then Changed.dropped(S, lane, book, name) end
       if raw and byte(raw) == SCHEDULED then
         local p = Page.read(raw)
         if p.last == 0 then
@@ -237,10 +259,12 @@ do
     if raw then
       raw = Page.turn(S, raw, SCHEDULED, 'sighted')
     else
-      raw = Page.new(S, SCHEDULED, Due.version(S, lane.group), priority, host, sub(first, 10))
+      raw = Page.new(S, SCHEDULED, Due.version(S, lane.group), priority, host, sub(Changed.plain(first), 10))
     end
     call('HSET', book.pages, name, raw)
     call('ZREM', book.due, name)
+    local text = Changed.text(first)
+    if text then Changed.queued(S, book, name, text) end
     return true
   end
 
@@ -248,7 +272,7 @@ do
   function Pages.restored(S, lane, host, priority, first)
     local book = Due.book(S, lane)
     return call('HSETNX', book.pages, sub(first, 2, 9),
-      Page.new(S, SCHEDULED, Due.version(S, lane.group), priority, host, sub(first, 10))) == 1
+      Page.new(S, SCHEDULED, Due.version(S, lane.group), priority, host, sub(Changed.plain(first), 10))) == 1
   end
 
   -- A record of a snapshot. One that was queued when it was read, and is not now, may have been fetched since, or not: it waits.
@@ -282,6 +306,7 @@ do
     if raw and forget and byte(raw) > SCHEDULED then
       call('HDEL', book.pages, name)
       call('ZREM', book.due, name)
+      Changed.forget(S, book, {name})
     end
     return raw and true or false
   end
@@ -319,6 +344,7 @@ do
     local what, number, id, cursor = string.match(entry, '^(%a):(%d+):(%d+):?(%d*)$')
     local book = {pages = S.b .. K.pages .. number, due = S.b .. K.page_due .. number}
     local lane = Lane.by_id(S, id)
+    if what == 'p' then call('UNLINK', S.b .. K.page_texts .. number) end
     if what == 'r' then
       local present = lane and lane.records and Due.book(S, lane)
       if not present or present.due ~= book.due then return true end

@@ -82,6 +82,14 @@ local function open_change(S, group, by)
   count(S, 'g|' .. group .. '|open', by)
 end
 
+-- The request of a page has ended, for good or as a dead letter: what its list said of it, too.
+local function text_ended(S, lane, record)
+  local text = Changed.text(record)
+  if text or lane.records and byte(record) ~= 2 then
+    Changed.ended(S, lane, Seen.holder(S, lane), sub(record, 2, 9), text)
+  end
+end
+
 -- Leases that ran out go back ahead of other work; what struck too often is set aside to be tried alone.
 function Lease.reclaim(S, strikes_max)
   local due = call('ZRANGEBYSCORE', S.b .. K.deadlines, '-inf', S.now, 'LIMIT', 0, RECLAIM_MAX)
@@ -105,6 +113,7 @@ function Lease.reclaim(S, strikes_max)
           open_change(S, lane.group, -1)
           count(S, lane.id .. '|failed', 1)
           if lane.records then Pages.failed(S, lane, v) end
+          if S.m.tx > 0 then text_ended(S, lane, v[LEASE.record]) end
           bury(S, lane.group, lane.name, v, id, 'poison', 'its lease ran out ' .. v[LEASE.strikes] + (v[LEASE.losses] or 0)
             .. ' times without a word from its worker, the last time while it was tried alone')
         else
@@ -120,6 +129,7 @@ function Lease.reclaim(S, strikes_max)
       end
     end
   end
+  if S.m.tx > 0 then Seen.save(S) end
   drop_leases(S, due)
 end
 
@@ -196,6 +206,13 @@ function Lease.settle(S, incarnation, settle, args, default_group, seen)
   end
   drop_leases(S, gone, marked)
   for lane, places in pairs(recorded) do Pages.settled(S, lane, places, leases, settle, seen) end
+  if S.m.tx > 0 then
+    for i = 1, n do
+      local lane = out[i] == 's' and settle[i][SETTLEMENT.ending] ~= 'retry' and Lane.by_id(S, leases[i][LEASE.lane_id])
+      if lane then text_ended(S, lane, leases[i][LEASE.record]) end
+    end
+    Seen.save(S)
+  end
   return table.concat(out), lost
 end
 
@@ -305,13 +322,17 @@ function Lease.grant(S, call_info, taken, alone)
       if id == 0 then
         number = number + 1
         id = number
+        if byte(first) == 6 and not lane.records then
+          local book = Seen.of(S, lane)
+          if book then first = Changed.newest(S, lane, host, book, first) end
+        end
       end
       local text = format('%d', id)
       n = n + 1
       heads[h + 1], heads[h + 2], heads[h + 3], heads[h + 4], heads[h + 5], heads[h + 6] =
         id, lane.name, host, priority, attempts + 1, S.paced and S.paced[lane.group .. '|' .. host] and alone + 2 or alone
       h = h + 6
-      records[n], ids[n] = first, text
+      records[n], ids[n] = byte(first) == 6 and Changed.plain(first) or first, text
       local counted = S.counted and S.counted[lane.group .. '|' .. host]
       local packed
       if counted then

@@ -4,7 +4,8 @@
 -- first, in LIFO lanes too). A ring is the list of hosts with work at one priority of one lane. A host with
 -- work stands in the ring exactly once, or is parked (host.lua).
 --
--- A record starts with a kind byte: 0 (2: unfiltered, 4: another visit of a page with a record) = never leased: fingerprint (8 bytes), payload; 1 = leased before:
+-- A record starts with a kind byte: 0 (2: unfiltered, 4: another visit of a page with a record) = never leased: fingerprint (8 bytes), payload; 6: the same with the digest
+-- of a text (8 bytes, see changed.lua) before the payload; 1 = leased before:
 -- id (two 4-byte halves), silent losses (1), attempts (3), strikes (1), and the first record. Only this file and lease.lua look
 -- inside.
 
@@ -27,7 +28,7 @@ end
 local function sound(record)
   local kind, length = byte(record), #record
   if kind == 1 then kind, length = byte(record, 15), length - 14 end
-  return (kind == 0 or kind == 2 or kind == 4) and length >= 9
+  return (kind == 0 or kind == 2 or kind == 4) and length >= 9 or kind == 6 and length >= 17
 end
 
 local function place(lane_id, priority, host)

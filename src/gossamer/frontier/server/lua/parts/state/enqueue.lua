@@ -2,7 +2,7 @@
 --
 -- Requests come grouped: {lane, host, priority, delay ms, entries, lengths, pages or nil}, and all their records in one text, one
 -- after the other, so that those of duplicates are never cut out. An entry is the fingerprint's decimal text, or unfiltered: ''
--- (always) or 'k<key>' (at most once per key). `pages` says whose children they are: number of the settlement, how many, and so
+-- (always) or 'k<key>' (at most once per key); or 'c' and that text for a request with a text (see changed.lua). `pages` says whose children they are: number of the settlement, how many, and so
 -- on. Answers one text per group, a letter per entry (see AddOutcome).
 
 local Enqueue = {}
@@ -78,6 +78,16 @@ local function refused_of(pages, lost)
   return refused
 end
 
+-- Whether a request with a text is to be queued: its page is new, or was last fetched with another text. Where it is under way with
+-- another one, the request waits.
+local function is_wanted(S, lane, book, g, entry, record)
+  if not book then return true end
+  local is_new = book.kind.add(book, sub(entry, 2))
+  local wanted = Changed.wanted(S, book, sub(record, 2, 9), Changed.text(record), is_new)
+  if wanted == nil then Changed.wait(S, lane, g, entry, record) end
+  return wanted
+end
+
 -- Children that name an unknown lane are kept as dead letters, so that a typo loses nothing: of the group that they name, or
 -- else of their page's. If neither exists, an operator has dropped them.
 local function keep_unknown(S, g, record, page_group)
@@ -139,6 +149,11 @@ function Enqueue.add(S, groups, blob, bound, lost, page_group)
           letter = 'a'
         elseif kind == 107 then
           if keyed_before(S, lane.group, sub(entry, 2)) then letter = 'd' end
+        elseif kind == 99 then
+          if not is_wanted(S, lane, book, g, entry, sub(blob, at, at + lengths[i] - 1)) then
+            letter = 'd'
+            duplicates = duplicates + 1
+          end
         elseif book and not seen_add(book, entry) then
           letter = 'd'
           duplicates = duplicates + 1
@@ -178,6 +193,10 @@ function Enqueue.add(S, groups, blob, bound, lost, page_group)
   S.books = nil
   trim_keyed(S)
   return outcomes, least
+end
+
+queue_newer = function(S, group, record)
+  Enqueue.add(S, {group}, record, false, {})
 end
 
 -- counters[i] = {group, name, value, op}. A worker that outlives its group leaves nothing of it behind. Items of no page

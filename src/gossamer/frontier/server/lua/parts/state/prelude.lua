@@ -46,7 +46,7 @@ local DELIVERED_TTL = 2592000000 -- of a delivery, until its worker says that it
 local configs, configs_count = {}, 0
 
 local META = {'t', 'off', 'id', 'chg', 'cfg', 'paused', 'snap', 'mem', 'memat', 'x', 'taster', 'tasterat', 'alone', 'front',
-  'run', 'epoch', 'ob', 'ahead', 'lu', 'due', 'rep'}
+  'run', 'epoch', 'ob', 'ahead', 'lu', 'due', 'rep', 'tx'}
 
 local function fail(code, text)
   return redis.error_reply('GSM' .. code .. ' ' .. text)
@@ -165,11 +165,12 @@ local function begin(base)
     x = tonumber(v[10]) or 0, taster = v[11] or '', tasterat = tonumber(v[12]) or 0, alone = tonumber(v[13]) or 0,
     front = tonumber(v[14]) or 0, run = v[15], epoch = v[16], ob = tonumber(v[17]) or 0,
     leader_until = tonumber(v[19]) or 0, due = tonumber(v[20]) or 0, rep = tonumber(v[21]) or 0,
+    tx = tonumber(v[22]) or 0,
   }
   local ahead, now = tonumber(v[18]), nil
   local was = {
     mem = m.mem, memat = m.memat, x = m.x, taster = m.taster, tasterat = m.tasterat, alone = m.alone, front = m.front, ob = m.ob,
-    ahead = ahead, due = m.due, rep = m.rep,
+    ahead = ahead, due = m.due, rep = m.rep, tx = m.tx,
   }
   now, m.ahead = flow(m.t, ahead or 0, wall_clock(v[2]))
   -- Another process than the one that wrote last: it may have lost what that one acknowledged. `finish` stores it.
@@ -223,7 +224,7 @@ local function flush_counts(S)
 end
 
 -- What most calls leave as it was: written where it has changed.
-local SELDOM = {'rep', 'mem', 'memat', 'x', 'taster', 'tasterat', 'alone', 'front', 'ob', 'ahead', 'due'}
+local SELDOM = {'rep', 'mem', 'memat', 'x', 'taster', 'tasterat', 'alone', 'front', 'ob', 'ahead', 'due', 'tx'}
 
 local function finish(S)
   flush_hosts(S)

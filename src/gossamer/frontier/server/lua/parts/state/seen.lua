@@ -371,9 +371,8 @@ function Kinds.rolling.turn(book)
     end
     if book.oldest > book.written then
       book.oldest = keep
-    elseif call('EXISTS', book.key .. ':' .. book.oldest) == 0 then
-      book.oldest = book.oldest + 1
-    elseif Exact.purge(book.key .. ':' .. book.oldest, budget) then
+    elseif call('EXISTS', book.key .. ':' .. book.oldest) == 0 or Exact.purge(book.key .. ':' .. book.oldest, budget) then
+      if book.page_texts then call('UNLINK', book.page_texts .. ':' .. book.oldest) end
       book.oldest = book.oldest + 1
     end
     budget = budget - 1
@@ -433,15 +432,16 @@ end
 function Kinds.rolling.purge(book, budget)
   for g = book.oldest, min(book.g, book.written) do
     if call('EXISTS', book.key .. ':' .. g) == 1 and not Exact.purge(book.key .. ':' .. g, budget) then return false end
+    if book.page_texts then call('UNLINK', book.page_texts .. ':' .. g) end
   end
   call('UNLINK', book.key)
   return true
 end
 
 -- Opens a memory at `key` under `policy` {kind, scope, capacity, error, window (ms), window_count, window_rounds}. `clock` is what
--- its window is measured by (`Seen.clock`).
-function Seen.open(key, policy, clock)
-  local book = {key = key, policy = policy, clock = clock, kind = Kinds[policy.kind]}
+-- its window is measured by (`Seen.clock`); `page_texts` is the key of what is known of its pages' texts, if it is one of a crawl.
+function Seen.open(key, policy, clock, page_texts)
+  local book = {key = key, policy = policy, clock = clock, kind = Kinds[policy.kind], page_texts = page_texts}
   book.kind.open(book)
   return book
 end
@@ -473,7 +473,7 @@ function Seen.of(S, lane)
       call('HSET', S.b .. K.seen_names, name, number)
       call('HSET', S.b .. K.seen_policy, number, pack(policy))
     end
-    book = Seen.open(S.b .. K.seen .. number, policy, Seen.clock(S, lane.group, policy))
+    book = Seen.open(S.b .. K.seen .. number, policy, Seen.clock(S, lane.group, policy), S.b .. K.page_texts .. number)
     S.books[name] = book
   end
   return book

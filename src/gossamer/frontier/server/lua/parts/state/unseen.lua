@@ -26,15 +26,33 @@ function Seen.unmark(S, lane, records)
   if not book then return end
   for _, record in ipairs(records) do
     local fp = marked(record)
-    if fp then book.kind.forget(book, fp) end
+    if fp then
+      book.kind.forget(book, fp)
+      local _, _, _, first = parts(record)
+      if Changed.text(first) then Changed.dropped(S, lane, book, sub(first, 2, 9)) end
+    end
   end
 end
 
--- A record comes back into its lane: queued is seen, also where the memory has forgotten it meanwhile.
+-- A record comes back into its lane: queued is seen, also where the memory has forgotten it meanwhile. False where its page is under way, with
+-- whatever text.
 function Seen.mark(S, lane, record)
   local fp = marked(record)
   local book = fp and Seen.of(S, lane)
-  if book then book.kind.add(book, fp) end
+  if not book then return true end
+  local text, name = Changed.text(record), sub(record, 2, 9)
+  if text and not lane.records then
+    if Changed.under_way(S, book, name) ~= '' then return false end
+    Changed.queued(S, book, name, text)
+  end
+  book.kind.add(book, fp)
+  return true
+end
+
+-- What is known of the pages of a lane: its records, or its memory; nil: nothing is.
+function Seen.holder(S, lane)
+  if lane.records then return Due.book(S, lane) end
+  return Seen.of(S, lane)
 end
 
 -- A lane of the group has gone, or has another policy: if it was the last to use this memory, `purge` will unlink it. To be

@@ -10,7 +10,13 @@ verb('forget', {'allow-oom'}, function(S, h)
   if not lane then return fail('NOLANE', h.lane) end
   local book, out = Seen.of(S, lane), {}
   for i, fp in ipairs(h.fps) do
-    local known = lane.records and Pages.known(S, lane, fp, not h.probe) or book and (h.probe and book.kind.has(book, fp) or not h.probe and book.kind.forget(book, fp))
+    local known = lane.records and Pages.known(S, lane, fp, not h.probe)
+    if not known and book then
+      -- One that is under way with a text is fetched in any case.
+      local stays = h.probe or not lane.records and Changed.under_way(S, book, Pages.name(fp)) ~= ''
+      if stays then known = book.kind.has(book, fp) else known = book.kind.forget(book, fp) end
+      if not stays and not lane.records then Changed.forget(S, book, {Pages.name(fp)}) end
+    end
     out[i] = known and 'y' or 'n'
   end
   Seen.save(S)

@@ -17,8 +17,9 @@ verb('purge', {'allow-oom'}, function(S, h)
   end
   local raw = call('HGET', S.b .. K.seen_policy, number)
   if raw then
-    local book = Seen.open(S.b .. K.seen .. number, unpack_msg(raw), S.now)
+    local book = Seen.open(S.b .. K.seen .. number, unpack_msg(raw), S.now, S.b .. K.page_texts .. number)
     if not book.kind.purge(book, h.budget) then return 0 end
+    call('UNLINK', book.page_texts)
     call('HDEL', S.b .. K.seen_policy, number)
   end
   call('LPOP', S.b .. K.purge)

@@ -36,8 +36,7 @@ local function replay(S, id, v)
   local lane = Lane.by_name(S, v[DEAD.lane])
   if not lane or lane.closed or not sound(v[DEAD.record]) then return 0 end
   -- As a new request: its attempts and strikes are forgiven, its place in seen stays.
-  Seen.mark(S, lane, v[DEAD.record])
-  if lane.records and not Pages.queued(S, lane, v[DEAD.host], v[DEAD.priority], v[DEAD.record]) then
+  if not Seen.mark(S, lane, v[DEAD.record]) or lane.records and not Pages.queued(S, lane, v[DEAD.host], v[DEAD.priority], v[DEAD.record]) then
     dead_remove(S, v[DEAD.group], id)
     return 1
   end
@@ -72,7 +71,7 @@ verb('dead', {'allow-oom'}, function(S, h, args)
       if v then
         if h.action == 'show' then
           out[#out + 1] = head_of(id, v)
-          records[#records + 1] = v[DEAD.record]
+          records[#records + 1] = Changed.plain(v[DEAD.record])
           size = size + #v[DEAD.record]
         elseif h.action == 'replay' then
           done = done + replay(S, id, v)

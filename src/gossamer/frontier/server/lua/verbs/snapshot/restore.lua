@@ -7,7 +7,7 @@
 --            its line: request {state, lane, host, priority, due ms, filtered, fingerprint, attempts, strikes}; page {lane, host, priority, state, first, last, since, due, interval (ms), version, status,
 --            changes, misses, signature in two halves, trail[{event, seconds}]}; dead {group,
 --            lane, host, priority, attempts, strikes, reason, detail, at ms}; memory {name, policy}; seen {name,
---            fingerprints[], began ms, generations behind}; forgotten {name, fingerprints[]}; layers {name, flat state};
+--            fingerprints[], began ms, generations behind}; page_texts {lane} with its pages as `scan` has them; forgotten {name, fingerprints[]}; layers {name, flat state};
 --            bits {name, layer, segment, offset}; counts {fields, lane or false}; counters {group, flat}; round {group, round,
 --            start, home}; logged {group, round, fields}; standing {group, round, counts}; daily {group, day, counts}; item {group}; document {kind|name,
 --            version, at ms, who, note, digest, deleted, keep}
@@ -30,8 +30,24 @@ function Restores.request(S, e, record)
   local priority, due = e[ENTRY_REQUEST.priority], e[ENTRY_REQUEST.due]
   local filtered, fp = e[ENTRY_REQUEST.filtered], e[ENTRY_REQUEST.fingerprint]
   if not lane or lane.closed then return 'u' end
-  if filtered and lane.records and not Pages.restored(S, lane, host, priority, record) then return 'k' end
+  local text = filtered and Changed.text(record)
+  if filtered and lane.records then
+    local name, is_new = sub(record, 2, 9), Pages.restored(S, lane, host, priority, record)
+    local under_way = text and not is_new and Changed.under_way(S, Due.book(S, lane), name) or ''
+    if under_way ~= '' and under_way ~= text then
+      Changed.wait(S, lane, {lane.name, host, priority, max(0, due - S.now)}, 'c' .. fp, record)
+      return 'r'
+    end
+    if not is_new then return 'k' end
+    if text then Changed.queued(S, Due.book(S, lane), name, text) end
+  end
   local book = filtered and Seen.of(S, lane)
+  if book and text and not lane.records then
+    local wanted = Changed.wanted(S, book, sub(record, 2, 9), text, book.kind.add(book, fp))
+    if wanted == nil then Changed.wait(S, lane, {lane.name, host, priority, max(0, due - S.now)}, 'c' .. fp, record) end
+    if not wanted then return wanted == nil and 'r' or 'k' end
+    book = nil
+  end
   -- A bloom filter may take a new one for known: better fetched twice than never.
   if book and not book.kind.add(book, fp) and lane.seen.kind ~= 'bloom' then return 'k' end
   if e[ENTRY_REQUEST.attempts] > 0 then
@@ -99,7 +115,7 @@ local function memory(S, name, policy)
     end
   end
   policy = policy or unpack_msg(call('HGET', S.b .. K.seen_policy, number))
-  book = Seen.open(S.b .. K.seen .. number, policy, Seen.clock(S, group, policy))
+  book = Seen.open(S.b .. K.seen .. number, policy, Seen.clock(S, group, policy), S.b .. K.page_texts .. number)
   S.books[name] = book
   return book
 end
@@ -124,6 +140,21 @@ function Restores.seen(S, e)
   end
   for _, fp in ipairs(e[ENTRY_SEEN.fingerprints]) do
     if set == book or not book.kind.has(book, fp) then Exact.add(set, fp) end
+  end
+  return 'r'
+end
+
+-- Stands behind the requests and pages.
+function Restores.page_texts(S, e, pages)
+  local lane = Lane.by_name(S, e[ENTRY_PAGE_TEXTS.lane])
+  local holder = lane and not lane.closed and Seen.holder(S, lane)
+  if not holder then return 'u' end
+  for at = 1, #pages, 24 do
+    local name = sub(pages, at, at + 7)
+    local raw = lane.records and call('HGET', holder.pages, name)
+    if raw or not lane.records then
+      Changed.restore(S, holder, name, sub(pages, at + 8, at + 15), sub(pages, at + 16, at + 23), raw and byte(raw) == Page.FOUND)
+    end
   end
   return 'r'
 end

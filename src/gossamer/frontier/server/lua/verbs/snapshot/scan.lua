@@ -2,12 +2,13 @@
 -- it for a while longer, `journal` pages through it, `end` stops it when no other snapshot needs it.
 --
 -- KEYS    1: the partition's base key
--- ARGV    1: msgpack {what (begin|leased|delayed|suspect|hosts|list|dead|journal|end), cursor, limit, key, keep_ms, snapshot
+-- ARGV    1: msgpack {what (begin|leased|delayed|suspect|newer|page_texts|hosts|list|dead|journal|end), cursor, limit, key, keep_ms, snapshot
 --            (its name; '' for a page without a journal)}
 -- Returns {msgpack {cursor ('' at the end), heads[], now, length of the journal}, records...}; heads: leased, suspect, delayed,
---            list, journal {lane, host, priority, due ms or 0, id or 0, attempts, strikes}, hosts {name, blocked ms, why,
+--            list, journal, newer (key: group) {lane, host, priority, due ms or 0, id or 0, attempts, strikes}, hosts {name, blocked ms, why,
 --            paused, crawl delay, policy or false}, dead {id, group, lane, host, priority, attempts, strikes, reason,
---            detail, at ms}
+--            detail, at ms}; page_texts (key: lane of a memory or with page records) none, and records of 24 bytes: fingerprint, digest of the last fetch and of what
+--            is under way (zeros: none)
 -- Cost    O(limit)
 
 local function scan_lease(S, heads, records, id, v)
@@ -46,6 +47,20 @@ function Scans.suspect(S, h, heads, records)
     scan_lease(S, heads, records, s[SUSPECT.id], s[SUSPECT.lease])
   end
   return ''
+end
+
+-- Requests that wait for another one of their page.
+function Scans.newer(S, h, heads, records)
+  return Changed.scan_waiting(S, h.key, h.cursor, h.limit, heads, records)
+end
+
+function Scans.page_texts(S, h, _, records)
+  local lane = Lane.by_name(S, h.key)
+  local holder = lane and S.m.tx > 0 and Seen.holder(S, lane)
+  if not holder then return '' end
+  local cursor, pages = Changed.scan(holder, h.cursor, h.limit)
+  for i, page in ipairs(pages) do records[i + 1] = page end
+  return cursor
 end
 
 function Scans.hosts(S, h, heads)

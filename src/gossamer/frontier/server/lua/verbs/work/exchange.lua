@@ -101,7 +101,7 @@ local function repeat_answer(S, kept, incarnation, out, h)
         for _, value in ipairs({tonumber(id), lane.name, v[LEASE.host], v[LEASE.priority], v[LEASE.attempts], flags}) do
           heads[#heads + 1] = value
         end
-        reply[#reply + 1] = v[LEASE.record]
+        reply[#reply + 1] = Changed.plain(v[LEASE.record])
       end
     end
   end
@@ -184,6 +184,7 @@ verb('exchange', {'allow-oom'}, function(S, h, args)
   local open = open_of(S, selection)
   local due = Outbox.due(S, h.lease)
   for _, name in ipairs(h.delivered or {}) do call('PEXPIRE', S.b .. K.answers .. name, ONCE_TTL) end
+  Seen.save(S)
   finish(S)
   local paced = {}
   for i = 1, S.paced and #ids or 0 do paced[i] = heads[6 * i] >= 2 and 'p' or '-' end
