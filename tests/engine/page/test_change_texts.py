@@ -21,6 +21,8 @@ from gossamer.testing.servers import Server
 pytestmark = pytest.mark.timeout(300)
 
 ON_A_PAGE = 3
+GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "crawl-a-forum-incrementally.md"
+RECIPE = GUIDE.read_text("utf-8").partition("```yaml\n")[2].partition("```")[0]
 SITE = """
 site: forum
 seeds: ["SITE/list/1", "SITE/list/2"]
@@ -94,6 +96,8 @@ class Board:
         """Threads whose URL redirects to another one."""
         self.during: list[int] = []
         """Threads that change while the next list is read."""
+        self.base = "/t"
+        """Where its threads are."""
         self.titles = {number: f"Thread {number}" for number in range(1, threads + 1)}
         self.posts: dict[int, dict[int, str]] = {number: {} for number in self.titles}
         self.at = dict.fromkeys(self.titles, 1)
@@ -140,14 +144,14 @@ class Board:
             del posts[self.random.choice([*posts])]
 
     def pages_of(self, number: int) -> list[str]:
-        first = [f"/go/t/{number}"] if number in self.renamed else []
+        first = [f"/go{self.base}/{number}"] if number in self.renamed else []
         return first + [self.path(number, page) for page in range(1, self.count(number) + 1)]
 
     def count(self, number: int) -> int:
         return max(1, -(-len(self.posts[number]) // ON_A_PAGE))
 
     def path(self, number: int, page: int) -> str:
-        return f"/t/{number}/{page}" if page > 1 else f"/t/{number}"
+        return f"{self.base}/{number}/{page}" if page > 1 else f"{self.base}/{number}"
 
     def page(self, visit: Visit) -> Reply:
         reply = self.answer(visit)
@@ -162,16 +166,17 @@ class Board:
             return Reply(status=301, headers={"Location": visit.path.removeprefix("/go")})
         if kind == "list":
             entries = "".join(
-                f'<li class=thread><a href="{self.pages_of(number)[0]}">x</a><time>{self.at[number]}</time></li>'
-                for number in self.listed[int(rest[0]) - 1]
+                f'<li class=thread><a href="{self.pages_of(number)[0]}">x</a><time datetime=at-{self.at[number]}>{self.at[number]}</time></li>'
+                for number in ([*self.listed, [], [], []][int(rest[0]) - 1])
             )
             return Reply(body=f"<html>{entries}</html>")
-        if kind != "t":
+        if f"/{kind}" != self.base:
             return Reply(body=f"<html><h1>{visit.path}</h1></html>")
         number, page = int(rest[0]), int(rest[1]) if len(rest) > 1 else 1
         posts = [*self.posts[number].items()][(page - 1) * ON_A_PAGE : page * ON_A_PAGE]
         body = "".join(
-            f'<p class=p id={post}>{text}</p><a class=user href="/u/{post % 7}">u</a>' for post, text in posts
+            f'<div class="p post" id={post}><p>{text}</p></div><a class=user href="/u/{post % 7}">u</a>'
+            for post, text in posts
         )
         more = page < self.count(number)
         following = f'<a class=next href="{self.path(number, page + 1)}">next</a>' if more else ""
@@ -230,7 +235,7 @@ SEEN = {
 
 def threads_of(site: Site) -> list[str]:
     """The pages of threads that were asked for, sorted."""
-    return sorted(path for path in site.paths() if "/t/" in path)
+    return sorted(path for path in site.paths() if "/t/" in path or "/thread/" in path)
 
 
 @pytest.mark.parametrize("seen", SEEN.values(), ids=SEEN)
@@ -266,15 +271,22 @@ def test_functions_say_so_too(place: Place, site: Site) -> None:
         assert stored(place) == model.rows(), f"round {number}"
 
 
-@pytest.mark.parametrize("seen", [SEEN["exact"], SEEN["visits"]], ids=["exact", "visits"])
+@pytest.mark.parametrize("seen", ["recipe", SEEN["exact"], SEEN["visits"]], ids=["recipe", "exact", "visits"])
 def test_workers_are_killed_in_each_round(tmp_path: Path, valkey_server: Server, crawl_name: str, seen: str) -> None:
+    """Also of the first site file of the guide."""
     place = Place(tmp_path, valkey_server, crawl_name, GOSSAMER_LEASE_SECONDS="3")
     place.settings["GOSSAMER_LEASE_SECONDS"] = "3"
     chance = random.Random(crawl_name)
     with Site() as site:
         board = Board(site, seed=chance.randrange(1000), threads=12)
+        text = SITE.replace("SITE", site.url).replace("SEEN", seen)
+        if seen == "recipe":
+            board.base = "/thread"
+            text = RECIPE.replace("https://forum.example", site.url).replace("{delay: 1s}", "{robots: ignore}")
+            assert site.url in text
+            assert "delay" not in text
         model = Model(board)
-        place.write(SITE.replace("SITE", site.url).replace("SEEN", seen))
+        place.write(text)
         for number in range(5):
             if number:
                 board.change()
