@@ -26,6 +26,7 @@ from typing import Any
 
 from gossamer.closeable import Closeable
 from gossamer.errors import DataDirectoryInUse, EmbeddedServerError, ServerBinaryMissing
+from gossamer.frontier.connection.supervisor import is_of
 
 # From no server to a served one takes well under a second; the rest is for a machine under load. Loading much
 # data may take longer: the supervisor then reports every second, and each report starts the wait again.
@@ -113,17 +114,20 @@ def prepared(directory: str | os.PathLike[str]) -> Path:
 
 
 def join(path: Path) -> Attachment | None:
-    """Attach to the supervisor that runs. None when there is none, or it is just leaving."""
+    """Attach to the supervisor that runs for this very directory. None when there is none, or it is just leaving."""
     try:
-        control = json.loads((path / "state.json").read_bytes())["control"]
-    except (OSError, ValueError, KeyError):
+        state = json.loads((path / "state.json").read_bytes())
+        control = state["control"]
+    except (OSError, ValueError, KeyError, TypeError):
         return None
+    if not is_of(state, path):
+        return None  # it came with a copy of another directory
     line = socket.socket(socket.AF_UNIX)
     try:
         line.settimeout(START_SECONDS)
         line.connect(control)
         answer = last_answer(line)
-        if answer is None:
+        if answer is None or not is_of({"control": control, **answer}, path):
             return None
         if "error" in answer:
             raise EmbeddedServerError(f"{answer['error']} {see_logs(path)}")

@@ -9,12 +9,13 @@ In DIRECTORY:
     lock         flock held while a supervisor lives; the kernel frees it at death, so a stale file means nothing
     server.lock  flock held by the *server* process (it inherits the descriptor): while it is held a server lives,
                  whatever became of its supervisor, and no second one is started
-    state.json   where the two sockets are and who runs
+    state.json   where the two sockets are, who runs, and the identity of DIRECTORY, which a copy of it has not
     *.sock       `supervisor.sock` for users, `server.sock` of the server (in a short directory under the
                  system's temporary one when the path would not fit a socket address)
 
 A user is a process that holds a connection to `supervisor.sock`. The kernel closes it however the process ends.
-Each gets one line of JSON: {"socket", "pid", "supervisor"}, or {"error"}; {"state"} lines before it mean "wait".
+Each gets one line of JSON: {"socket", "pid", "supervisor"}, or {"error"}; {"state"} lines before it mean "wait". Each line has
+the identity of DIRECTORY, too: who finds another one than its own has come with a copy.
 """
 
 from __future__ import annotations
@@ -77,8 +78,11 @@ class Supervisor:
         self.memory = memory
         self.grace_seconds = grace_seconds
         self.home = Path.cwd()
+        leave_locks_of_original()
         self.lock = take(Path("lock"), TAKEOVER_SECONDS)
+        self.directory = identity(".")
         stop_leftover()
+        own_files()
         self.place = socket_place()
         self.control = str(self.place / "supervisor.sock")
         self.server_socket = str(self.place / "server.sock")
@@ -174,7 +178,7 @@ class Supervisor:
         user.close()
 
     def tell(self, fds: set[int], message: dict[str, Any]) -> None:
-        line = json.dumps(message).encode() + b"\n"
+        line = json.dumps({**message, "directory": self.directory}).encode() + b"\n"
         for fd in fds:
             with contextlib.suppress(OSError):
                 self.users[fd].send(line)
@@ -229,7 +233,8 @@ class Supervisor:
         return True
 
     def write_state(self) -> None:
-        state = {"control": self.control, "socket": self.server_socket, "pid": self.pid, "supervisor": os.getpid()}
+        served = {"socket": self.server_socket, "pid": self.pid, "supervisor": os.getpid()}
+        state = {"control": self.control, "directory": self.directory, **served}
         Path("state.json.new").write_text(json.dumps(state))
         os.replace("state.json.new", "state.json")
 
@@ -280,12 +285,18 @@ class Supervisor:
 
 def take(path: Path, seconds: float) -> int:
     """Hold a lock file, waiting for its owner to go. Raises `CannotStart` naming the owner."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    if not wait_for(lambda: locked(fd), seconds):
-        raise CannotStart(
-            f"process {read_state().get('pid' if path.name == 'server.lock' else 'supervisor')} holds {path}"
-        )
-    return fd
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        if not wait_for(lambda fd=fd: locked(fd), seconds):
+            owner = read_state().get("pid" if path.name == "server.lock" else "supervisor")
+            raise CannotStart(f"process {owner} holds {path}")
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(fd), os.stat(path)):
+                if os.fstat(fd).st_nlink == 1:
+                    return fd
+                # A copy of hard links has the same lock: whoever holds it takes a new one here.
+                remove(str(path))
+        os.close(fd)
 
 
 def locked(fd: int) -> bool:
@@ -294,6 +305,40 @@ def locked(fd: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def identity(path: str | os.PathLike[str]) -> list[int]:
+    """What tells a directory from every other one that is there, by whatever name: neither a copy nor a hard link has it."""
+    found = os.stat(path)
+    return [found.st_dev, found.st_ino]
+
+
+def is_of(record: dict[str, Any], path: str | os.PathLike[str]) -> bool:
+    """Whether a supervisor's state or answer is of this very directory, and not of one that this is a copy of.
+
+    A supervisor of an earlier version does not say; its `control` socket lies in its directory.
+    """
+    with contextlib.suppress(OSError):
+        served = record.get("directory") or identity(Path(str(record.get("control", ""))).parent)
+        return bool(served == identity(path))
+    return False
+
+
+def leave_locks_of_original() -> None:
+    """Where this is a copy of hard links, made while a server ran in the original: leave the locks to that one."""
+    state = read_json()
+    if state and not is_of(state, "."):
+        for name in ("lock", "server.lock"):
+            if os.path.exists(name) and os.stat(name).st_nlink > 1:
+                remove(name)
+
+
+def own_files() -> None:
+    """Replace what is a hard link to another directory's file by a copy: the server adds to its files in place."""
+    for path in (*Path("appendonlydir").glob("*"), Path("server.conf"), Path("server.log"), Path("supervisor.log")):
+        if path.is_file() and path.stat().st_nlink > 1:
+            shutil.copy2(path, f"{path}.own")
+            os.replace(f"{path}.own", path)
 
 
 def stop_leftover() -> None:
@@ -424,6 +469,12 @@ def quoted(text: str) -> str:
 
 
 def read_state() -> dict[str, Any]:
+    """What a supervisor of this directory noted; not what came with a copy of another."""
+    state = read_json()
+    return state if is_of(state, ".") else {}
+
+
+def read_json() -> dict[str, Any]:
     try:
         state = json.loads(Path("state.json").read_bytes())
     except (OSError, ValueError):
