@@ -6,7 +6,7 @@ is kept, that no two files describe the same site, and that the group of a site 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gossamer.errors import SiteError, UnknownDocument, UnknownGroup, VersionConflict
@@ -41,7 +41,8 @@ class StoredSiteFile(NamedTuple):
 
 
 class PushResult(NamedTuple):
-    """What became of a file: its version now, whether that is a new one, its sites or spiders, and the version before, if there was one."""
+    """What became of a file: its version now, whether this push has made it, its sites or spiders, and the version before that one, if
+    there was one and it is not that one still."""
 
     name: str
     version: int
@@ -82,7 +83,7 @@ class Registry(StoredFiles):
             for text in texts:
                 pushed.append(self._put(text, known.get(text.name), sites[text.name], who, note, expected))
                 noted(pushed[-1])
-            self._check_others(pushed, who)
+            self._check_others(pushed, known, {text.name: text.text for text in texts}, who)
             return pushed
         except VersionConflict as error:
             there = [one.name for one in pushed if one.changed and self._is_newest(one)]
@@ -109,16 +110,21 @@ class Registry(StoredFiles):
         )
         self._serve_again(text.name, who)
         self._read[text.name, version] = sites
-        return PushResult(text.name, version, changed, sites, old if changed else None)
+        return PushResult(text.name, version, changed, sites, None if old and old.version == version else old)
 
-    def _check_others(self, pushed: Sequence[PushResult], who: str) -> None:
+    def _check_others(
+        self, pushed: Sequence[PushResult], known: Mapping[str, DocumentInfo], texts: Mapping[str, str], who: str
+    ) -> None:
         """VersionConflict if somebody has pushed another file with one of these sites at the same moment. Of two such files the first one
         stays; the other is as it was before."""
-        mine = {one.name: one for one in pushed if one.changed}
+        # Also what somebody else has pushed word for word meanwhile: it stays or goes with his.
+        mine = {one.name: one for one in pushed if one.version != (known[one.name].version if one.name in known else 0)}
         infos = {info.name: info for info in self.frontier.documents(KIND) if not info.deleted}
         problems = []
         for name, one in mine.items():
             if name not in infos or infos[name].version != one.version:
+                if not one.changed and not self._versions.has(name, texts[name]):
+                    raise self._versions.conflict(name, one.former.version if one.former else 0)
                 continue
             for other in infos.values():
                 same = set(one.groups).intersection(self._sites(other)[0] if other.name not in mine else ())

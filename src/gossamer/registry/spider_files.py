@@ -32,7 +32,8 @@ class SpiderFiles(StoredFiles):
         for name, text in texts.items():
             former = self._versions.newest(name)
             version, changed = self._versions.push(name, text, former, who=who, note=note, expected=expected)
-            pushed.append(PushResult(name, version, changed, spiders[name], former if changed else None))
+            replaced = None if former is not None and former.version == version else former
+            pushed.append(PushResult(name, version, changed, spiders[name], replaced))
         return pushed, loaded
 
     def rollback(self, name: str, version: int, *, who: str, note: str = "") -> PushResult:

@@ -20,6 +20,11 @@ class FileVersions:
     def newest(self, name: str) -> DocumentInfo | None:
         return next((info for info in self._frontier.documents(self._kind) if info.name == name), None)
 
+    def has(self, name: str, text: str) -> bool:
+        """Whether the crawl has the file now, word for word."""
+        newest = self.newest(name)
+        return newest is not None and _same(newest, text)
+
     def push(
         self,
         name: str,
@@ -31,21 +36,21 @@ class FileVersions:
         expected: int | None = None,
         again: bool = False,
     ) -> tuple[int, bool]:
-        """Keep a version after `former`, unless that is the same word for word. Return the present version, and whether it is
-        new. VersionConflict if there is another one by now, or if `former` is not the version `expected` (0: none) that was
-        changed."""
-        if former is not None and not former.deleted and former.digest == text_digest(text) and not again:
+        """Keep a version after `former`, unless that is the same word for word, or somebody has pushed the same meanwhile. Return the
+        present version, and whether this push has made it. VersionConflict if there is another one by now, or if `former` is not the
+        version `expected` (0: none) that was changed."""
+        if former is not None and not again and _same(former, text):
             return former.version, False
-        return self._put(name, text, former, who, note, expected), True
-
-    def _put(self, name: str, text: str, former: DocumentInfo | None, who: str, note: str, expected: int | None) -> int:
         there = former.version if former is not None else 0
+        if expected is not None and expected != there:
+            raise self.conflict(name, expected)
         try:
-            if expected not in (None, there):
-                raise VersionConflict
-            return self._frontier.put_document(self._kind, name, text, expected=there, who=who, note=note)
+            return self._frontier.put_document(self._kind, name, text, expected=there, who=who, note=note), True
         except VersionConflict:
-            raise self._conflict(name, there if expected is None else expected) from None
+            newest = self.newest(name)
+            if newest is not None and _same(newest, text):
+                return newest.version, False
+            raise self.conflict(name, there) from None
 
     def remove(self, name: str, expected: int, *, who: str, note: str = "") -> None:
         """Mark a file as removed. VersionConflict if it is there in another version than `expected`."""
@@ -67,7 +72,8 @@ class FileVersions:
                 text = self.show(name, former.version).text
                 self._frontier.put_document(self._kind, name, text, expected=version, who=who, note=note)
 
-    def _conflict(self, name: str, expected: int) -> VersionConflict:
+    def conflict(self, name: str, expected: int) -> VersionConflict:
+        """The error of a push that was made of version `expected`, and is not what the crawl has now."""
         newest = self.newest(name)
         if newest is None:
             return VersionConflict(f"{name} was not pushed: the crawl has no version of it, and you expect {expected}.")
@@ -110,6 +116,10 @@ class FileVersions:
         return differences(
             before, self.show(name, newer).text, f"{name} version {older or 0}", f"{name} version {newer}"
         )
+
+
+def _same(info: DocumentInfo, text: str) -> bool:
+    return not info.deleted and info.digest == text_digest(text)
 
 
 class StoredFiles(ABC):

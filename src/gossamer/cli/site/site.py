@@ -51,8 +51,8 @@ def push(
     They are for all its workers; those that run serve them within seconds. All files are checked first: if anything is
     wrong with any of them, nothing is changed; what is doubtful but can be used is a warning. A file that has not
     changed gets no new version. With --param, or where it needs other files, it is kept written out, without its
-    comments. If two people push one file, or one site, at the same moment, one succeeds and the other gets an error. With
-    --expect, so does a push of a file made from an older version.
+    comments. If two people push one file, or one site, at the same moment, one succeeds and the other gets an error, unless both push the
+    same: that is one version. With --expect, a push of a file made from an older version gets an error, too.
     """
     values = params.values(param)
     surveyed = survey(files, values)
