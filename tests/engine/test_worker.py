@@ -17,6 +17,7 @@ from gossamer import heap
 from gossamer.engine.job import NativeEnd, NativeJob
 from gossamer.engine.worker import NativeWorker
 from gossamer.errors import SiteError
+from gossamer.frontier.connection import router
 from gossamer.frontier.connection.url import parse
 from gossamer.frontier.server.keys import partition_of
 from gossamer.testing.process import free_port, hold_port
@@ -117,6 +118,7 @@ def replaced_after_a_round(
         crawl.push(SITE + "    hooks: {after_round: 'tests.engine.test_worker:after_round'}\n")
         monkeypatch.setattr(AFTER, "rounds", [])
         monkeypatch.setattr(AFTER, "do", lambda: pair.failover(kill=False))
+        monkeypatch.setattr(router, "LOOK_SECONDS", 1e9)  # only its last word finds the other server
         yield crawl, pair, nobody.getsockname()[1]
 
 

@@ -55,7 +55,9 @@ def maker(
 
 
 def options(address: FrontierUrl, connect_seconds: float, call_seconds: float, node: Node) -> dict[str, Any]:
-    """Arguments for a redis-py connection to a node. 0 seconds means no limit."""
+    """Arguments for a redis-py connection to a node. 0 seconds means no limit. Sentinels have an answer at hand, and calls wait for it."""
+    if node.sentinel and connect_seconds:
+        call_seconds = min(call_seconds or connect_seconds, connect_seconds)
     common: dict[str, Any] = {
         "protocol": 2,
         "decode_responses": False,

@@ -80,6 +80,9 @@ class Pool:
         under_way: list[tuple[int, Any]] = []
         try:
             for index, round_trip in enumerate(round_trips):
+                if not round_trip.commands:
+                    self._forget(round_trip.node)
+                    continue
                 connection = self._take(round_trip)
                 if isinstance(connection, (ErrorReply, NoReply)):
                     entries[index] = [connection] * len(round_trip.commands)
@@ -120,7 +123,7 @@ class Pool:
                 _drop(connection)
 
     def _forget(self, node: Node) -> None:
-        """Close what is open to a node: another server may answer at its address by now."""
+        """Close what is open to a node: it is not used any more, or another server may answer at its address by now."""
         with self._held():
             idle = self._idle.pop(node, [])
         for connection in idle:
@@ -218,7 +221,14 @@ class AsyncPool:
             for connection in connections:
                 await _drop_async(connection, nowait=False)
 
+    async def _forget(self, node: Node) -> None:
+        for connection in self._idle.pop(node, []):
+            await _drop_async(connection)
+
     async def _go(self, round_trip: RoundTrip) -> Entries:
+        if not round_trip.commands:
+            await self._forget(round_trip.node)
+            return []
         connection = await self._take(round_trip)
         if isinstance(connection, (ErrorReply, NoReply)):
             return [connection] * len(round_trip.commands)
@@ -255,8 +265,7 @@ class AsyncPool:
                 await _drop_async(connection)
         if demoted(entries):
             # Who answers at this address may be another server by now.
-            for other in self._idle.pop(round_trip.node, []):
-                await _drop_async(other)
+            await self._forget(round_trip.node)
         return entries
 
     async def _take(self, round_trip: RoundTrip) -> Any:

@@ -11,16 +11,21 @@ again, whatever the retries (`PipelineStrategy._send_cluster_commands`, ERRORS_A
 
 from __future__ import annotations
 
+import time
 from binascii import crc_hqx
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from gossamer.frontier.connection.failure import NO_IDLE, ErrorReply, NoReply
+from gossamer.frontier.connection.failure import NO_IDLE, ErrorReply, NoReply, is_problem
 from gossamer.frontier.connection.url import host_port
 from gossamer.frontier.server.info import EMBEDDED
 
 SLOTS = 16384
 REDIRECTIONS = 8
+LOOK_SECONDS = 0.5
+"""How old the sentinels' word may be when a call is made."""
+UNANSWERED_SHARE = 0.1
+"""Of the time, at most this share is spent on asking sentinels of which none answers."""
 
 MOVING = ErrorReply("TRYAGAIN", "the slot is being moved to another node")
 
@@ -43,7 +48,8 @@ class Node(NamedTuple):
 
 
 class RoundTrip(NamedTuple):
-    """Commands for one node in one round trip. `fresh` False: only over a connection that is open already."""
+    """Commands for one node in one round trip. `fresh` False: only over a connection that is open already. No commands: close what is
+    open to the node."""
 
     node: Node
     commands: tuple[Command, ...]
@@ -107,19 +113,24 @@ class SentinelRouter:
     """The primary that the sentinels name.
 
     They are asked before every new connection, so that a primary which died and came back is not trusted, and
-    after READONLY. A primary must say itself that it is one. One that was replaced does so for some ten seconds more, and
-    answers over the connections it has: therefore they are also asked before whatever is `final`.
+    after READONLY and NOREPLICAS. A primary must say itself that it is one. One that was replaced does so for some ten seconds more, and
+    answers over the connections it has: therefore they are also asked before whatever is `final`, and before a call when their
+    word is older than `LOOK_SECONDS`. Where none of them answers then, the primary that is known goes on.
     """
 
-    def __init__(self, sentinels: Sequence[Node], service: str) -> None:
+    def __init__(self, sentinels: Sequence[Node], service: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.sentinels = list(sentinels)
         self.service = service
         self.primary: Node | None = None
+        self._clock = clock
+        self._look_at = 0.0
 
     def run(self, routed_commands: Sequence[RoutedCommand]) -> Route:
         commands = tuple(routed.command for routed in routed_commands)
         tried: Node | None = None
         entries: Entries = [NO_IDLE]
+        if self.primary is not None and self._clock() >= self._look_at:
+            yield from self._look(self.primary)
         if self.primary is not None and not any(routed.final for routed in routed_commands):
             tried = self.primary
             [entries] = yield [RoundTrip(tried, commands, fresh=False)]
@@ -129,7 +140,7 @@ class SentinelRouter:
                 return [found] * len(commands)
             if entries[0] is NO_IDLE or found != tried:
                 [entries] = yield [RoundTrip(found, commands)]
-        if any(isinstance(entry, NoReply) for entry in entries) or self._demoted(entries):
+        if any(isinstance(entry, NoReply) or _has_lost_replicas(entry) for entry in entries) or self._demoted(entries):
             self.primary = None
         if self._demoted(entries):
             return [NoReply("it was the primary and is a replica now", sent=False)] * len(commands)
@@ -143,27 +154,54 @@ class SentinelRouter:
     def _demoted(entries: Entries) -> bool:
         return all(isinstance(entry, ErrorReply) and entry.code == "READONLY" for entry in entries)
 
+    def _look(self, primary: Node) -> Conversation[None]:
+        """Leave the primary if the sentinels name another one."""
+        begun = self._clock()
+        self._look_at = begun + LOOK_SECONDS
+        for sentinel in self.sentinels:
+            node = yield from self._named_by(sentinel)
+            if isinstance(node, Node):
+                self._prefer(sentinel)
+                if node != primary and self.primary == primary:
+                    self.primary = None
+                    yield [RoundTrip(primary, ())]
+                return
+        now = self._clock()
+        self._look_at = now + max(LOOK_SECONDS, (now - begun) / UNANSWERED_SHARE)
+
+    def _prefer(self, sentinel: Node) -> None:
+        """The sentinel that answered is asked first from now on."""
+        self.sentinels = sorted(self.sentinels, key=lambda each: each != sentinel)
+
+    def _named_by(self, sentinel: Node) -> Conversation[Node | ErrorReply | NoReply]:
+        [[answer]] = yield [RoundTrip(sentinel, (("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.service),))]
+        if answer is None:
+            return ErrorReply("NOSERVICE", "")
+        return answer if is_problem(answer) else Node(answer[0].decode(), int(answer[1]))
+
     def _find(self) -> Conversation[Node | ErrorReply | NoReply]:
         self.primary = None
         problem: ErrorReply | NoReply = NoReply("no sentinel answers", sent=False)
         for sentinel in self.sentinels:
-            [[answer]] = yield [RoundTrip(sentinel, (("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.service),))]
-            if isinstance(answer, ErrorReply):
-                problem = answer
-            elif answer is None:
-                problem = ErrorReply("NOSERVICE", "")
-            elif not isinstance(answer, NoReply):
-                node = Node(answer[0].decode(), int(answer[1]))
+            node = yield from self._named_by(sentinel)
+            if isinstance(node, ErrorReply):
+                problem = node
+            elif not isinstance(node, NoReply):
                 [[role]] = yield [RoundTrip(node, (("ROLE",),))]
                 if isinstance(role, ErrorReply) and role.code != "NOPERM":
                     return role
                 if isinstance(role, ErrorReply) or (not isinstance(role, NoReply) and role[0] == b"master"):
                     self.primary = node
-                    # The sentinel that answered is asked first from now on.
-                    self.sentinels = sorted(self.sentinels, key=lambda each: each != sentinel)
+                    self._look_at = self._clock() + LOOK_SECONDS
+                    self._prefer(sentinel)
                     return node
                 problem = NoReply(f"the primary {node} that the sentinels name does not serve yet", sent=False)
         return problem
+
+
+def _has_lost_replicas(entry: Any) -> bool:
+    """Whether a primary refuses writes because no replica follows it, as with `min-replicas-to-write` when it was replaced."""
+    return isinstance(entry, ErrorReply) and entry.code == "NOREPLICAS"
 
 
 class ClusterRouter:

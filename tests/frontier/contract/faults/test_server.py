@@ -16,7 +16,7 @@ from gossamer.errors import (
     SchemaTooOld,
     UnknownCrawl,
 )
-from gossamer.frontier.connection import connect
+from gossamer.frontier.connection import connect, router
 from gossamer.frontier.server import keys
 from gossamer.frontier.server import library as server_library
 from gossamer.model import (
@@ -136,6 +136,12 @@ class TestRestart:
             scene.check()
 
 
+@pytest.fixture
+def _old_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the sentinels have said once is not asked again without need."""
+    monkeypatch.setattr(router, "LOOK_SECONDS", 1e9)
+
+
 class TestFailover:
     """A sentinel pair that fails over in the middle: what had reached the replica goes on there."""
 
@@ -149,6 +155,7 @@ class TestFailover:
             scene.check()
 
     @CLIENTS
+    @pytest.mark.usefixtures("_old_word")
     def test_a_primary_that_was_replaced_ends_no_crawl(self, opened: Callable[..., Crawl], asynchronous: bool) -> None:
         with SentinelPair() as pair, hold_port(free_port()) as nobody:
             crawl: Crawl = opened(pair.url, asynchronous=asynchronous)
@@ -164,6 +171,7 @@ class TestFailover:
             assert crawl.frontier.drained("g").open == 1
 
     @CLIENTS
+    @pytest.mark.usefixtures("_old_word")
     def test_a_reader_of_items_passes_over_none_of_the_present_primary(
         self, opened: Callable[..., Crawl], asynchronous: bool
     ) -> None:

@@ -1,0 +1,101 @@
+"""A primary is replaced in good order while workers of both engines crawl one host: judged by the site's own log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import NamedTuple
+
+import pytest
+from bench.crawls.fleet import Fleet
+from bench.crawls.native import NAME, SITE, NativeFleet
+from bench.crawls.shape import Shape
+from bench.crawls.site import Visit
+
+from gossamer.testing.process import wait_until
+from gossamer.testing.servers import SentinelPair
+from gossamer.testing.servers.sentinel import SERVICE
+
+PAGES = 60
+DELAY = 0.25
+SEND_MARGIN = 0.1
+"""A request may arrive so much earlier after the one before than the delay says: both were on their way for some time."""
+LOST_SECONDS = 6.0
+"""A sentinel notices within a second that the replica is the primary now, a worker within another; a loaded machine takes longer.
+A worker that stays on the replaced primary stays for ten."""
+
+
+class Judged(NamedTuple):
+    """`short` are the gaps between visits that are below the delay, `again` the visits to pages that had been visited before."""
+
+    short: list[float]
+    again: list[Visit]
+    missing: int
+    seconds: float
+
+
+def judge(visits: list[Visit]) -> Judged:
+    visits = sorted(visits)
+    seen: set[int] = set()
+    again = [visit for visit in visits if visit.page in seen or seen.add(visit.page)]  # type: ignore[func-returns-value]
+    gaps = [later.time - earlier.time for earlier, later in pairwise(visits)]
+    short = [gap for gap in gaps if gap < DELAY - SEND_MARGIN]
+    times = [visit.time for visit in again]
+    return Judged(short, again, PAGES - len(seen), max(times) - min(times) if times else 0.0)
+
+
+def polite(engine: str, url: str) -> Fleet | NativeFleet:
+    """Two workers' crawl of one host that is asked once in DELAY seconds."""
+    shape = Shape("ten", PAGES, 1)
+    if engine == "scrapy":
+        more = {"DOWNLOAD_DELAY": DELAY, "CONCURRENT_REQUESTS_PER_DOMAIN": 1, "RANDOMIZE_DOWNLOAD_DELAY": False}
+        return Fleet(shape, url, "planned", delay=0.0, hold=True, more=more)
+    fleet = NativeFleet(shape, url, "planned", delay=0.0, hold=True)
+    hosts = f'"{fleet.site.origins[0].partition("//")[2]}": {{delay: {DELAY}, concurrency: 1}}'
+    with fleet.frontier() as frontier:
+        frontier.put_document("site", NAME, SITE.format(url=fleet.site.url, hosts=hosts))
+    return fleet
+
+
+def crawl(engine: str, *, coordinated: bool = False, replicas: int = 0) -> Judged:
+    """Two workers, and a planned failover in the middle."""
+    with SentinelPair(down_after=30_000) as pair:
+        pair.primary.call("CONFIG", "SET", "min-replicas-to-write", replicas)
+        with polite(engine, pair.url) as fleet:
+            workers = list(fleet.together(2))
+            wait_until(lambda: fleet.site.pages() >= PAGES // 3, "a third of the pages")
+            pair.wait_ok()
+            old = pair.primary
+            if coordinated:
+                pair.sentinels[0].call("SENTINEL", "FAILOVER", SERVICE, "COORDINATED")
+                wait_until(lambda: old.info("replication")["role"] == "slave", "the primary to follow its replica", 60)
+            else:
+                pair.failover(kill=False)
+            fleet.wait(workers)
+            judged = judge(fleet.site.visits())
+            with fleet.frontier() as frontier:
+                items = fleet.items(frontier)
+                assert frontier.dead_letters(fleet.group) == []
+            assert items == Counter(range(PAGES)), "an item of each page"
+    assert not judged.missing
+    return judged
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("engine", ["native", "scrapy"])
+def test_workers_follow_within_a_second(engine: str) -> None:
+    """What the replaced primary acknowledges when its replica has left it is lost: pages and slots of a second or two."""
+    judged = crawl(engine)
+    assert judged.seconds < LOST_SECONDS, judged
+    assert len(judged.short) <= len(judged.again) + 1, judged
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("engine", ["native", "scrapy"])
+@pytest.mark.parametrize("how", [{"coordinated": True}, {"replicas": 1}], ids=["coordinated", "min-replicas-to-write"])
+def test_nothing_is_fetched_twice_or_too_soon_where_the_primary_stops_in_time(
+    engine: str, how: dict[str, bool | int]
+) -> None:
+    judged = crawl(engine, **how)  # type: ignore[arg-type]
+    assert not judged.again, judged
+    assert not judged.short, judged
