@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from gossamer.model.page import PageRequest, Record
+from gossamer.model.page import NOTHING, PageRequest, Record
 
 _new_record: Callable[[tuple[str, dict[str, Any]]], Record] = partial(tuple.__new__, Record)
 
@@ -47,8 +47,9 @@ class Reading(NamedTuple):
     `broken`: the page is not well-formed, and may have been read in part; `skipped`: the rules that count more
     records for a page turn ({turn*20}) than pages have; `limited`: those that left out links because of a limit of theirs or of the site;
     `linkless`: those that looked for links and found none; `textless`: those whose `changed` was empty for a link;
-    `doubt`: "guessed" if its character set was, "replaced" if characters were;
-    `asked_parent`: its function has asked which page led to it."""
+    `doubt`: "guessed" if its character set was, "replaced" if characters were; `coverage`: by LAYER.FIELD, in how many records a field was
+    looked for, and how many have a value; `blank`: a page that should have a value of some field has none; `asked_parent`: its function has
+    asked which page led to it."""
 
     verdict: PageVerdict
     reason: str
@@ -65,4 +66,6 @@ class Reading(NamedTuple):
     linkless: tuple[str, ...] = ()
     doubt: str = ""
     textless: tuple[str, ...] = ()
+    coverage: Mapping[str, tuple[int, int]] = NOTHING
+    blank: bool = False
     asked_parent: bool = False

@@ -49,7 +49,7 @@ from gossamer.model.reply import BLOCKED, PIPELINE
 from gossamer.model.table import PageOutcome
 from gossamer.sites.downloader import ItemFailed
 from gossamer.sites.extract.charset.charset import CHARSET, GUESSED
-from gossamer.sites.extract.turns import MARK
+from gossamer.sites.extract.turns import MARK, has_lists
 from gossamer.sites.page import LimitExceeded, PageVerdict, Reading
 from gossamer.sites.plan import FEED, SITEMAP
 from gossamer.sites.tables.parts import turns
@@ -76,9 +76,24 @@ async def read_page(
         reading = await asyncio.to_thread(layer.site.compiled.read, layer.name, response)
     else:
         reading = layer.site.compiled.read(layer.name, response)
+    if reading.blank:
+        reading = _judged(layer, response, reading)
     if layer.after_extract is not None:
         reading = await hooks.call(layer.after_extract, response, reading)
     return response, reading
+
+
+def _judged(layer: ServedLayer, response: Response, reading: Reading) -> Reading:
+    """What a page counts as on which no field has a value: it is not the page that was asked for; or the list that a rule counts the pages
+    of has ended before it."""
+    rule = layer.rule
+    assert rule is not None
+    if reading.verdict is PageVerdict.LACK and rule.lacking != "keep":
+        return reading
+    if MARK in response.inherited and not rule.required and has_lists(rule):
+        return reading._replace(records=[], coverage=NOTHING)
+    reason = "no field that is read from the page has a value (require: none lets it pass)"
+    return reading._replace(verdict=PageVerdict.LACK, reason=reason, records=[], links=[])
 
 
 def blocked_reading(sign: str) -> Reading:
@@ -149,8 +164,13 @@ class PageReader:
             raise PageFailed("invalid", reading.reason, again=200 <= status < 300)
         if reading.verdict is PageVerdict.LIMIT:
             raise PageFailed("limit", reading.reason, again=False)
-        if reading.verdict is PageVerdict.LACK and layer.rule.lacking == "fail":
+        if reading.verdict is PageVerdict.LACK and (
+            layer.rule.lacking == "fail" or (reading.blank and layer.rule.lacking == "keep")
+        ):
             raise PageFailed("lack", reading.reason, again=False)
+        if reading.blank and reading.verdict is PageVerdict.OK:
+            # The list has ended before this page, which is no part of the thread.
+            await self.absent(layer, request)
         if layer.rule.follow or layer.rule.records is not None or layer.function is not None:
             self._note_empty(request, reading.records or reading.links)
         records = await records_to_store(layer, reading.records)

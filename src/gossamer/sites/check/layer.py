@@ -51,7 +51,7 @@ def check_layer(checker: Checker, name: str, layer: Layer) -> None:
         _check_page(checker, layer, path)
     store = checker.site.store.get(name)
     fields: Collection[str] = layer.fields if layer.handler is None or store is None else store.types
-    for place, wanted in enumerate(layer.require if layer.handler is None or fields else ()):
+    for place, wanted in enumerate(layer.required if layer.handler is None or fields else ()):
         for field in (wanted,) if isinstance(wanted, str) else wanted:
             if field not in fields:
                 checker.add((*path, "require", place), f"there is no field {field}", did_you_mean(field, fields))

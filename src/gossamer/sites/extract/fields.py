@@ -158,13 +158,13 @@ def _compile(name: str, rule: FieldRule, shape: FieldOptions, path: Path) -> Ext
         return _all(name, rule, Extractor(rule, shape.format).every(), clean, turn)
     first = Extractor(rule, shape.format).one(rule.nth or 0, whole)
     if rule.type is Kind.TEXT and clean is None:
-        return _text(name, first, rule.strip, _default(rule))
+        return _text(name, first, rule.strip, default_of(rule))
     return _one(name, rule, first, clean, turn)
 
 
 def _conditional(name: str, rule: FieldRule, extract: Extract) -> Extract:
     """A field that is read only if the fields before it say so; otherwise it has its default and does not count as missing."""
-    ask, default = search(rule.when or ""), _default(rule)
+    ask, default = search(rule.when or ""), default_of(rule)
     several = rule.default is None and (rule.each is not None or gives_list(rule.all, rule.clean))
 
     def read_if(page: PageContent, thing: Any) -> Any:
@@ -187,7 +187,8 @@ def _as_it_is(value: Any, place: UrlBase) -> Any:
     return value
 
 
-def _default(rule: FieldRule) -> Callable[[], Any]:
+def default_of(rule: FieldRule) -> Callable[[], Any]:
+    """What gives the value of a field where nothing is found."""
     value = rule.default
     if isinstance(value, str) and rule.type in (Kind.DATE, Kind.DATETIME, Kind.DECIMAL):
         value = turn_into(rule)(value, NOWHERE)  # YAML has no dates.
@@ -213,7 +214,7 @@ def _text(name: str, first: First, strip: bool, default: Callable[[], Any]) -> E
 
 
 def _one(name: str, rule: FieldRule, first: First, clean: Cleaning | None, turn: Turn) -> Extract:
-    default, strip, plain, data = _default(rule), rule.strip, rule.type is Kind.TEXT, rule.type is Kind.JSON
+    default, strip, plain, data = default_of(rule), rule.strip, rule.type is Kind.TEXT, rule.type is Kind.JSON
 
     def extract(page: PageContent, thing: Any) -> Any:
         try:
@@ -241,7 +242,7 @@ def _one(name: str, rule: FieldRule, first: First, clean: Cleaning | None, turn:
 
 
 def _all(name: str, rule: FieldRule, find: Finder, clean: Cleaning | None, turn: Turn) -> Extract:
-    default, strip = _default(rule), rule.strip
+    default, strip = default_of(rule), rule.strip
     plain = rule.type is Kind.TEXT and clean is None and strip
     empty = gives_list(True, rule.clean) and rule.default is None
 
@@ -287,7 +288,7 @@ def _failed(page: PageContent, name: str, error: BaseException) -> None:
 
 def _constant(name: str, rule: FieldRule) -> Extract:
     turn, clean = turn_into(rule), cleaning(rule.clean, rule.strip)
-    value, templated, default = rule.value, named(rule.value), _default(rule)
+    value, templated, default = rule.value, named(rule.value), default_of(rule)
 
     def extract(page: PageContent, thing: Any) -> Any:
         result = value
@@ -315,7 +316,7 @@ def _constant(name: str, rule: FieldRule) -> Extract:
 
 def _nested(name: str, rule: FieldRule, shape: FieldOptions, path: Path) -> Extract:
     fields = compile_fields(rule.fields, shape, (*path, "fields"), name)
-    default = _default(rule)
+    default = default_of(rule)
     selected: Selected | None = rule.each
     if selected is None and (rule.css or rule.xpath or rule.regex or rule.jmespath or rule.source != "content"):
         selected = rule

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from gossamer.model.page import PageRequest, Response
 from gossamer.sites.extract.charset.labels import known
 from gossamer.sites.extract.content import PageContent, WrongFormat
 from gossamer.sites.extract.context import SiteContext
-from gossamer.sites.extract.fields import FieldOptions, Path, compile_fields, fill, without_helpers
+from gossamer.sites.extract.fields import (
+    FieldOptions,
+    Path,
+    compile_fields,
+    counts,
+    default_of,
+    fill,
+    without_helpers,
+)
 from gossamer.sites.extract.links import FollowRule, LinkSet
 from gossamer.sites.extract.scope import of_page
 from gossamer.sites.extract.selector.extractor import Extractor
+from gossamer.sites.extract.selector.jmespath import search
 from gossamer.sites.extract.selector.selector import FAILURES, Finder
 from gossamer.sites.extract.turns import has_lists, marks_of
-from gossamer.sites.extract.validity import compile_required, compile_valid
-from gossamer.sites.format import Format, Layer, stored_fields
+from gossamer.sites.extract.validity import compile_required, compile_valid, empty
+from gossamer.sites.format import FieldRule, Format, Layer, stored_fields
 from gossamer.sites.page import LimitExceeded, PageVerdict, Reading, records_of
 
 
@@ -57,6 +66,9 @@ class LayerReader:
         )
         self._keeps = bool(stored_fields(layer.fields))
         """Whether its pages have records: fields that are not helpers."""
+        self._coverage = LayerCoverage(name, layer)
+        self._needs_values = self._keeps and layer.records is None and layer.require != "none"
+        """Whether a page without any value is none."""
         self._trim = without_helpers(layer.fields) if self._keeps else None
         self._rules: list[FollowRule] = [
             attempt(("follow", place), partial(FollowRule, name, place, follow, layer.format, site))
@@ -78,11 +90,11 @@ class LayerReader:
             attempt(("records",), lambda: Extractor(records, layer.format).every()) if records else None
         )
         self._valid = attempt(("valid",), lambda: compile_valid(layer.valid))
-        self._lacking = compile_required(layer.require) if layer.require else None
+        self._lacking = compile_required(layer.required) if layer.required else None
         self._reads_data = layer.format is Format.JSON and bool(layer.fields or layer.follow or layer.page)
         if layer.encoding is not None and "{" not in layer.encoding and known(layer.encoding) is None:
             problems.append((("encoding",), f"{layer.encoding!r} is not a character set"))
-        for one in layer.require:
+        for one in layer.required:
             for field in (one,) if isinstance(one, str) else one:
                 if field not in layer.fields:
                     problems.append((("require",), f"{field!r} is required, but no field has this name"))
@@ -114,12 +126,16 @@ class LayerReader:
         things = [None] if self._records is None else self._things(page, self._records)
         filled = fill(page, things, self._fields) if layer.fields else [{} for _ in things]
         verdict, reason, complete = PageVerdict.OK, "", filled
+        coverage = self._coverage.of(page, filled)
+        blank = self._needs_values and self._coverage.is_blank(coverage)
         if self._lacking is not None:
             lacks = [self._lacking(fields) for fields in filled]
             if any(lacks):
                 verdict, reason = PageVerdict.LACK, missing_message(lacks)
                 if layer.lacking == "fail":
-                    return Reading(verdict, reason, [], [], tuple(page.missing), notes_of(page))
+                    return Reading(
+                        verdict, reason, [], [], tuple(page.missing), notes_of(page), coverage=coverage, blank=blank
+                    )
                 if layer.lacking == "drop":
                     complete = [fields for fields, lack in zip(filled, lacks, strict=True) if not lack]
         links = self._links(page, things, filled) if self._rules else []
@@ -142,6 +158,8 @@ class LayerReader:
             page.linkless,
             page.doubt,
             page.textless,
+            coverage,
+            blank,
         )
 
     def _things(self, page: PageContent, find: Finder) -> list[Any]:
@@ -196,3 +214,118 @@ def missing_message(lacks: list[str]) -> str:
 def compile_layer(name: str, layer: Layer, site: SiteContext, key: Sequence[str] = ()) -> LayerReader:
     """The reader of a layer's pages; `RuleProblems` with all that is wrong with its rules. `like` must be resolved."""
     return LayerReader(name, layer, site, key)
+
+
+# How many records have a value of each field that is read from the page: what a URL, a constant or a default says tells nothing of the page.
+
+Coverage = dict[str, tuple[int, int]]
+"""By LAYER.FIELD: in how many records it was looked for, and how many have a value."""
+
+
+class CoveredField(NamedTuple):
+    """A field that is read from the page. `inner` are those of its nested records."""
+
+    key: str
+    name: str
+    ask: Callable[[Any], Any] | None
+    default: Callable[[], Any] | None
+    inner: tuple[CoveredField, ...]
+
+
+class LayerCoverage:
+    """Counts the values of the fields of a layer that its records keep."""
+
+    def __init__(self, layer_name: str, layer: Layer) -> None:
+        self._layer = layer_name
+        self.fields = tuple(_covered(stored_fields(layer.fields), layer.fields, layer.page, ""))
+        self._leaves = frozenset(f"{layer_name}.{name}" for name in _leaves(self.fields))
+
+    def of(self, page: PageContent, records: Sequence[Mapping[str, Any]]) -> Coverage:
+        coverage: Coverage = {}
+        single = len(records) == 1
+        self._count(coverage, self.fields, records, page.missing if single else {}, single)
+        return coverage
+
+    def is_blank(self, coverage: Coverage) -> bool:
+        """Whether values were looked for, and there is none. Records that are nested count by what they hold."""
+        return any(asked for asked, _ in coverage.values()) and not any(
+            coverage.get(name, (0, 0))[1] for name in self._leaves
+        )
+
+    def _count(
+        self,
+        coverage: Coverage,
+        fields: Iterable[CoveredField],
+        records: Sequence[Mapping[str, Any]],
+        missing: Mapping[str, None],
+        single: bool,
+    ) -> None:
+        for field in fields:
+            asked = records if field.ask is None else [record for record in records if _is_asked(field.ask, record)]
+            values = [record.get(field.key) for record in asked]
+            if field.default is None:
+                found = sum(has_value(value) for value in values)
+            elif single:
+                found = sum(has_value(value) for value in values if field.name not in missing)
+            else:
+                default = field.default()
+                found = sum(has_value(value) and value != default for value in values)
+            name = f"{self._layer}.{field.name}"
+            before = coverage.get(name, (0, 0))
+            coverage[name] = before[0] + len(asked), before[1] + found
+            if field.inner:
+                nested = [one for value in values for one in _records_in(value)]
+                plain = single and all(isinstance(value, Mapping) for value in values)
+                self._count(coverage, field.inner, nested, missing if plain else {}, plain)
+
+
+def has_value(value: Any) -> bool:
+    """Whether something was found: neither null nor empty, nor a list of such."""
+    return any(map(has_value, value)) if isinstance(value, list) else not empty(value)
+
+
+def _records_in(value: Any) -> Iterator[Mapping[str, Any]]:
+    for one in value if isinstance(value, list) else (value,):
+        if isinstance(one, Mapping):
+            yield one
+
+
+def _is_asked(ask: Callable[[Any], Any], record: Mapping[str, Any]) -> bool:
+    try:
+        return counts(ask(record))
+    except FAILURES:
+        return True
+
+
+def _covered(
+    rules: Mapping[str, FieldRule], every: Mapping[str, FieldRule], page: Mapping[str, FieldRule], prefix: str
+) -> Iterator[CoveredField]:
+    for key, rule in rules.items():
+        if _reads_page(rule, every, page):
+            inner = tuple(_covered(stored_fields(rule.fields), rule.fields, page, f"{prefix}{key}."))
+            ask = search(rule.when) if rule.when is not None else None
+            default = default_of(rule) if rule.default is not None else None
+            yield CoveredField(key, f"{prefix}{key}", ask, default, inner)
+
+
+def _reads_page(rule: FieldRule, every: Mapping[str, FieldRule], page: Mapping[str, FieldRule], deep: int = 0) -> bool:
+    """Whether the value is found on the page, perhaps by way of other fields."""
+    if "value" in rule.model_fields_set or deep > len(every) + len(page):
+        return False
+    looked = rule.each or rule
+    if rule.fields and rule.each is None and not rule.ways() and looked.source == "content":
+        return any(_reads_page(one, rule.fields, page, deep) for one in rule.fields.values())
+    source, _, rest = looked.source.partition(".")
+    if source in ("fields", "page"):
+        among = every if source == "fields" else page
+        other = among.get(rest.partition(".")[0])
+        return other is not None and _reads_page(other, every, page, deep + 1)
+    return source == "content"
+
+
+def _leaves(fields: Iterable[CoveredField]) -> Iterator[str]:
+    for field in fields:
+        if field.inner:
+            yield from _leaves(field.inner)
+        else:
+            yield field.name

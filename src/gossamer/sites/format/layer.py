@@ -235,8 +235,12 @@ class Layer(SiteModel):
     """How to request its pages; its keys override the site's."""
     valid: Valid = Valid()
     """Conditions that its pages must meet."""
-    require: Annotated[tuple[str | tuple[str, ...], ...], BeforeValidator(listed), LISTED] = ()
-    """Fields that must not be empty; in a nested list, at least one of them."""
+    require: Annotated[
+        Literal["none"] | tuple[str | tuple[str, ...], ...],
+        BeforeValidator(lambda value: value if value == "none" else listed(value)),
+        LISTED,
+    ] = ()
+    """Fields that must not be empty; in a nested list, at least one of them. A page without `records` always needs a value of one field that is read from it (a URL, constants and defaults are not): without any it lacks them all, whatever `lacking` says. `none`: such a page is a record like others."""
     lacking: Literal["fail", "keep", "drop"] = "fail"
     """What to do with a page that lacks a required field: fail: make it a dead letter; keep: store it anyway; drop: ignore the record. It is counted in any case."""
     fields: dict[Name, FieldRule] = Field(default_factory=dict)
@@ -253,6 +257,11 @@ class Layer(SiteModel):
     """Python functions for its pages, instead of the site's."""
     handler: Hook | None = None
     """An async Python function that reads the page instead of fields and follow."""
+
+    @property
+    def required(self) -> tuple[str | tuple[str, ...], ...]:
+        """The fields of `require`."""
+        return () if self.require == "none" else self.require
 
     @property
     def keeps_records(self) -> bool:

@@ -11,11 +11,14 @@ from gossamer.errors import SiteError
 from gossamer.model.page import PageRequest, Record, Response
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.extract.content import PageContent, WrongFormat
-from gossamer.sites.extract.layer import missing_message, notes_of
+from gossamer.sites.extract.layer import Coverage, has_value, missing_message, notes_of
 from gossamer.sites.extract.links import LinkSet
 from gossamer.sites.extract.validity import compile_required, compile_valid
 from gossamer.sites.page import PageVerdict, Reading
 from gossamer.sites.python.page import Page
+
+FIELDS_MAX = 200
+"""The most fields of a layer whose values are counted: the names may come from pages."""
 
 
 class DataclassRecord(Protocol):
@@ -48,7 +51,9 @@ class FunctionReader:
         layer = site.layers[name]
         self._layer = layer
         self._valid = compile_valid(layer.valid)
-        self._lacking = compile_required(layer.require) if layer.require else None
+        self._known: dict[str, dict[str, None]] = {}
+        """The fields that records of each layer have had."""
+        self._lacking = compile_required(layer.required) if layer.required else None
 
     async def read(self, document: Response, round: int | None = None, before: str | None = None) -> Reading:
         """What the function makes of a page. `before` is the URL of the page that led to it."""
@@ -72,6 +77,7 @@ class FunctionReader:
             doubt=content.doubt,
             asked_parent=content.asked_parent,
             textless=content.textless,
+            coverage=self._coverage(records),
         )
         if self._lacking is None:
             return reading
@@ -83,6 +89,21 @@ class FunctionReader:
         elif layer.lacking == "drop":
             records = [record for record, lack in zip(records, lacks, strict=True) if not lack]
         return reading._replace(verdict=PageVerdict.LACK, reason=missing_message(lacks), records=records, links=links)
+
+    def _coverage(self, records: list[Record]) -> Coverage:
+        """A record without a field that others of its layer have lacks it."""
+        coverage: Coverage = {}
+        for layer in {record.layer for record in records}:
+            values = [record.fields for record in records if record.layer == layer]
+            store = self._site.site.store.get(layer)
+            known = self._known.setdefault(layer, dict.fromkeys(store.types if store is not None else ()))
+            for fields in values:
+                if len(known) < FIELDS_MAX:
+                    known.update(dict.fromkeys(list(fields)[: FIELDS_MAX - len(known)]))
+            for name in known:
+                found = sum(has_value(fields.get(name)) for fields in values)
+                coverage[f"{layer}.{name}"] = len(values), found
+        return coverage
 
     async def _collected(self, page: Page, content: PageContent) -> tuple[list[Record], list[PageRequest]]:
         records: list[Record] = []

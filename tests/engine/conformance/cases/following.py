@@ -101,7 +101,7 @@ REDIRECTS = """
     politeness: {robots: ignore}
     request: {redirects: 3, headers: {X-All: everywhere}, retries: 0}
     layers:
-      page: {fields: {title: h1, at: {from: url}}}
+      page: {require: none, fields: {title: h1, at: {from: url}}}
 """
 
 

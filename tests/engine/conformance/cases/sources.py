@@ -61,8 +61,8 @@ FED = """
     seeds: [{tasks: 'TASKS'}]
     politeness: {robots: ignore}
     layers:
-      post: {match: '^/post/', fields: {title: h1, n: {from: parent.n, type: int}}}
-      other: {fields: {title: h1}}
+      post: {match: '^/post/', require: none, fields: {title: h1, n: {from: parent.n, type: int}}}
+      other: {require: none, fields: {title: h1}}
 """
 TASKS = (
     "SITE/post/1",
