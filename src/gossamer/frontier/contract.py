@@ -26,6 +26,7 @@ from gossamer.model import (
     EndState,
     ExchangeReply,
     Fetched,
+    FieldCoverage,
     GroupPolicy,
     HostInfo,
     HostPolicy,
@@ -197,6 +198,10 @@ class Frontier(Protocol):
     def daily_counts(self, group: str, days: int = 400) -> list[DailyCounts]:
         """What each lane of a group brought on each of the last days (of UTC), today so far; by day and lane. Days and lanes that
         brought nothing are left out, and 400 days are kept."""
+
+    def coverage(self, groups: Sequence[str]) -> list[FieldCoverage]:
+        """What the fields of these groups' layers had in the last 10 rounds, by group, round, layer and field. Workers send it as counters
+        `coverage/ROUND|LAYER|n` (pages; `v`: with records, `b`: walls) and `coverage/ROUND|LAYER.FIELD|n` (asked; `v`: with a value)."""
 
     def drop_lane(self, lane: str) -> Iterator[int]:
         """Empty a lane and delete it, in bounded steps; yield how many requests each step dropped. Leased requests

@@ -151,6 +151,7 @@ class ValkeyFrontier(FunctionClient):
     round_note = blocking(RoundVerbs, RoundVerbs.round_note)
     rounds = blocking(RoundVerbs, RoundVerbs.rounds)
     daily_counts = blocking(DailyVerbs, DailyVerbs.daily_counts)
+    coverage = blocking(DailyVerbs, DailyVerbs.coverage)
     drop_round = blocking(RoundVerbs, RoundVerbs.drop_round)
 
     dead_letters = blocking(DeadLetterVerbs, DeadLetterVerbs.dead_letters)

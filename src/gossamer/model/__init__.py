@@ -1,7 +1,17 @@
 """Frozen values that every room speaks in."""
 
 from gossamer.model.document import Document, DocumentInfo, PageName
-from gossamer.model.plan import DailyCounts, DueLane, GroupState, LaneShare, LaneState, Leader, PlanCycle, PlanState
+from gossamer.model.plan import (
+    DailyCounts,
+    DueLane,
+    FieldCoverage,
+    GroupState,
+    LaneShare,
+    LaneState,
+    Leader,
+    PlanCycle,
+    PlanState,
+)
 from gossamer.model.plan.page_record import (
     LaneFeed,
     PageEvent,
@@ -70,6 +80,7 @@ __all__ = [
     "ExchangeReply",
     "Feedback",
     "Fetched",
+    "FieldCoverage",
     "GroupCounts",
     "GroupPolicy",
     "GroupState",

@@ -41,6 +41,8 @@ SEEDS_UNREAD = "site/seeds_unread/"
 PAGES_READ, MISSING, EMPTY, UNREADABLE = "site/read/", "site/missing/", "site/empty/", "site/unreadable/"
 """Pages of a layer that were read; of them those on which a field was not found, in any record or in all of them; those on which a value
 of it could not be converted. Then the layer, or LAYER.FIELD."""
+COVERAGE = "coverage/"
+"""What a round had of the fields of a layer (see `Frontier.coverage`). Then ROUND|LAYER or ROUND|LAYER.FIELD, and what is counted."""
 LACKING, ROWS = "site/lacking/", "site/rows/"
 """Pages of a layer that lack a required field, and the rows that its pages brought to a database. Then the layer."""
 UNLINKED = "site/unlinked/"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gossamer.frontier.codec.redaction import concealed
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import DailyCounts, DeadLetter, GroupCounts
+from gossamer.model import DailyCounts, DeadLetter, FieldCoverage, GroupCounts
 from gossamer.model import counter_names as names
 from gossamer.model.plural import counted
 from gossamer.model.reply import GONE_UNKNOWN, HostInfo, RoundInfo
@@ -163,6 +163,12 @@ def gone(frontier: ValkeyFrontier, groups: Sequence[str]) -> list[GoneCount]:
 def why_unknown(info: RoundInfo) -> str:
     """Where and why it is unknown which rows are gone since a round; "" if it is known."""
     return info.note.partition(GONE_UNKNOWN)[2].lstrip(": ")
+
+
+def coverage(frontier: ValkeyFrontier, groups: Sequence[str]) -> list[FieldCoverage]:
+    """What the fields of these groups' layers had in their last rounds; by group, layer and field, the newest round first."""
+    rows = frontier.coverage(groups)
+    return sorted(rows, key=lambda row: (row.group, row.layer, row.field, -row.round))
 
 
 def _midnight(now: float) -> float:

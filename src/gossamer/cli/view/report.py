@@ -131,6 +131,29 @@ def gone(
 
 
 @app.command()
+def coverage(
+    site: Sites = None,
+    csv: Csv = False,
+    json: options.Json = False,
+    where: options.Where = options.HERE,
+) -> None:
+    """Show on which share of its pages each field had a value, round by round.
+
+    A layer is a row with its pages that were read: `asked` of them, `found` with records, and `blocked` walls that came instead of a page,
+    each try. A field is a row with the records in which it was looked for, and those with a value; what the URL, a constant or a default
+    says is no value. Pages that have not changed (304) are not read. 10 rounds are kept.
+    """
+    with where.find() as frontier:
+        rows = reports.coverage(frontier, _groups(frontier, site))
+    table = [
+        (x.group, x.layer, x.field, x.round, x.asked, x.found, f"{x.share:.1%}" if x.asked else "", x.blocked)
+        for x in rows
+    ]
+    columns = ("site", "layer", "field", "round", "asked", "found", "share", "blocked")
+    _write(columns, table, csv, json, "no page was read yet")
+
+
+@app.command()
 def cycles(
     limit: Annotated[int, option("--limit", "N", "Show the last N cycles.", min=1, max=500)] = 10,
     csv: Csv = False,

@@ -29,7 +29,6 @@ from gossamer.engine.sites import ServedLayer, ServedSite, SiteSet
 from gossamer.errors import GossamerError
 from gossamer.model import AddOutcome, Ending, Feedback, HostVerdict, Lease, PageVisit, Settlement
 from gossamer.model.counter_names import (
-    BLOCKED_PAGES,
     GONE,
     LEFT_OUT,
     LINKED_DENIED,
@@ -202,7 +201,7 @@ class PageProcessor:
             # Before all else: it tells nothing of the session, and is no other version of the page.
             landed(Feedback(HostVerdict.THROTTLED, response.seconds, asked or None))
             self._reader.keep(layer, response)
-            counters.add(BLOCKED_PAGES)
+            self._reader.blocked(layer, request)
             raise PageFailed(BLOCKED, sign, after=asked)
         if status in REFUSALS:
             landed(Feedback(refusal(status, asked), response.seconds, asked or None))

@@ -23,8 +23,10 @@ from gossamer.errors import ArchiveFailed, StoreError, StoreRefused
 from gossamer.frontier import codec
 from gossamer.model import Ending, Lease, PageVisit, Settlement
 from gossamer.model.counter_names import (
+    BLOCKED_PAGES,
     BROKEN,
     CONTESTED,
+    COVERAGE,
     DAMAGED,
     DOUBTED,
     EMPTY,
@@ -157,7 +159,9 @@ class PageReader:
         before = request.trail[-1] if request.trail else None
         response, reading = await read_page(layer, response, request.round, before)
         self._count(layer, reading)
+        self._count_coverage(layer, request, reading)
         if reading.verdict is PageVerdict.BLOCKED:
+            self.blocked(layer, request)
             raise PageFailed(BLOCKED, reading.reason)
         if reading.verdict is PageVerdict.INVALID:
             # An unwanted status stays; a page that looks wrong may look right the next time.
@@ -367,9 +371,34 @@ class PageReader:
             if self._keys.replaces(scope, request.mark, record.fields, site.name, request.round):
                 counters.add(REPLACED + record.layer)
 
+    def blocked(self, layer: ServedLayer, request: PageRequest) -> None:
+        """Count a wall that came instead of a page."""
+        counters = self._site_counters.of(layer.site.name)
+        counters.add(BLOCKED_PAGES)
+        counters.add(f"{COVERAGE}{self._round(layer, request)}|{layer.name}|b")
+
+    def _round(self, layer: ServedLayer, request: PageRequest) -> int:
+        """The round that a page counts to; a page of a task or an operator belongs to none."""
+        return request.round if request.round is not None else self._record_sink.rounds.get(layer.site.name, 0)
+
+    def _count_coverage(self, layer: ServedLayer, request: PageRequest, reading: Reading) -> None:
+        """Count which fields had a value; a page turn after the end of its list is no page."""
+        ends = reading.blank and reading.verdict is PageVerdict.OK
+        if ends or reading.verdict not in (PageVerdict.OK, PageVerdict.LACK):
+            return
+        counters, head = self._site_counters.of(layer.site.name), f"{COVERAGE}{self._round(layer, request)}|"
+        for name, asked, found in (
+            (layer.name, 1, bool(reading.records)),
+            *((name, asked, found) for name, (asked, found) in reading.coverage.items()),
+        ):
+            if asked:
+                counters.add(f"{head}{name}|n", asked)
+            if found:
+                counters.add(f"{head}{name}|v", found)
+
     def _count(self, layer: ServedLayer, reading: Reading) -> None:
         counters = self._site_counters.of(layer.site.name)
-        if reading.verdict is not PageVerdict.OK:
+        if reading.verdict not in (PageVerdict.OK, PageVerdict.BLOCKED):
             counters.add(f"site/{reading.verdict.value}")
         if reading.verdict in (PageVerdict.OK, PageVerdict.LACK):
             counters.add(PAGES_READ + layer.name)

@@ -76,6 +76,7 @@ SUFFIXES: dict[str, str] = {
     "round_base": ":rb",  # hash: group -> what was counted when its round began
     "round_log": ":rl:",  # sorted set per group: round by its number
     "daily": ":dy:",  # hash per group: what it brought on each day
+    "coverage": ":cg:",  # hash per group: round|field|what -> how many values it had
     "documents": ":dc",  # hash: kind|name -> newest version of a document, without its text
     "document": ":dv:",  # hash per document: version -> text, h and version -> what is known of it
     "sessions": ":cv",  # hash: group -> version of the cookies that its workers share

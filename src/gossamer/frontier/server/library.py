@@ -34,14 +34,14 @@ FOLDERS = (
 )  # fmt: skip
 """Where the files are. Each has a name of its own, whatever its folder."""
 SHARED = (
-    "prelude", "leader", "stream", "lane", "daily", "pool", "host", "queue", "changed", "seen", "page_record", "page_due", "page_records", "unseen", "lists", "lease", "take", "suspect", "enqueue", "outbox", "task",
+    "prelude", "leader", "stream", "lane", "daily", "field_coverage", "pool", "host", "queue", "changed", "seen", "page_record", "page_due", "page_records", "unseen", "lists", "lease", "take", "suspect", "enqueue", "outbox", "task",
     "round", "worker", "document_store",
 )  # fmt: skip
 VERBS = (
     "exchange", "add", "renew", "release", "permit", "open", "define", "pause", "host_policy", "block", "host_show", "start",
     "new_round", "purge", "drop", "drop_group", "dropped", "forget", "mark", "dead", "items", "lease_tasks", "settle_tasks", "push_tasks", "end_tasks", "counts",
     "group_open", "seen_count", "workers", "gone", "owed", "append", "push", "scan", "seen_scan", "restore", "restore_tasks", "clock", "end_round", "round_note",
-    "rounds", "round_counts", "daily_counts", "put_document", "document", "documents", "documents_version", "put_cookies", "cookies",
+    "rounds", "round_counts", "daily_counts", "coverage", "put_document", "document", "documents", "documents_version", "put_cookies", "cookies",
     "put_page_versions", "page_versions", "lead", "plan_state", "plan_cycles", "due_lanes", "feed", "page", "pages", "locate", "alerts", "put_alerts",
 )  # fmt: skip
 

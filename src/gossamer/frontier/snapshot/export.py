@@ -25,6 +25,7 @@ from gossamer.frontier.server import keys, library
 from gossamer.frontier.snapshot import line, origin
 from gossamer.frontier.snapshot.requests import LISTS, PAGE, queue_places
 from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.frontier.verbs.plan.daily import counters_of
 from gossamer.frontier.verbs.work.batch import is_record, unpack_record
 from gossamer.model import Counts, GroupCounts, ScannedDeadLetter, ScannedRequest, ScanPage
 
@@ -361,8 +362,11 @@ class Export:
             row = {name: getattr(group, name) for name in GROUP_COUNTS if getattr(group, name)}
             if row:
                 self._write({"type": "counts", "group": group.group, "counts": row})
-            if group.counters:
-                self._write({"type": "counters", "group": group.group, "counters": dict(group.counters)})
+            counters = dict(group.counters)
+            for field in self.frontier.coverage([group.group]):
+                counters |= counters_of(field)
+            if counters:
+                self._write({"type": "counters", "group": group.group, "counters": counters})
             self._rounds(group)
 
     def _rounds(self, group: GroupCounts) -> None:

@@ -36,7 +36,7 @@ from gossamer.testing.contract.guarantees.seen import (
 from gossamer.testing.contract.guarantees.start import TestDrained, TestStartedOnce
 from gossamer.testing.contract.operations.control import TestPause, TestPolicies, TestServerTime, TestWorkers
 from gossamer.testing.contract.operations.cookies import TestCookies
-from gossamer.testing.contract.operations.daily import TestDailyCounts
+from gossamer.testing.contract.operations.daily import TestCoverage, TestDailyCounts
 from gossamer.testing.contract.operations.dead import TestDeadLetters
 from gossamer.testing.contract.operations.drop_group import TestDropGroup
 from gossamer.testing.contract.operations.drop_lane import TestDropLane
@@ -65,6 +65,7 @@ __all__ = [
     "TestChangedPolicy",
     "TestChangedTables",
     "TestCookies",
+    "TestCoverage",
     "TestCrowd",
     "TestDailyCounts",
     "TestDeadLetters",

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gossamer.errors import UnknownGroup
-from gossamer.model import CounterChange, CounterOp, Ending, LanePolicy, Settlement, Token
+from gossamer.model import CounterChange, CounterOp, Ending, FieldCoverage, LanePolicy, Settlement, Token
 from gossamer.testing.contract.crawl import Crawl
 
 DAY = 86_400
@@ -133,3 +133,41 @@ class TestDailyCounts:
             crawl.frontier.daily_counts("g")
         crawl.define()
         assert crawl.frontier.daily_counts("g") == []
+
+
+class TestCoverage:
+    """What the fields of a layer had in each of the last rounds, summed over all workers."""
+
+    def test_workers_count_together_by_round(self, crawl: Crawl) -> None:
+        crawl.define()
+        for _ in range(2):
+            changes = {"0|a|n": 3.0, "0|a|v": 2.0, "0|a|b": 1.0, "0|a.b.c|n": 5.0, "0|a.b.c|v": 4.0, "1|a.b.c|n": 1.0}
+            told = [CounterChange("g", f"coverage/{name}", value) for name, value in changes.items()]
+            crawl.frontier.exchange(Token.fresh(), counters=told)
+        assert crawl.frontier.coverage(["g", "nobody"]) == [
+            FieldCoverage("g", 0, "a", "", 6, 4, 2),
+            FieldCoverage("g", 0, "a", "b.c", 10, 8),
+            FieldCoverage("g", 1, "a", "b.c", 2, 0),
+        ]
+        assert crawl.frontier.counts("g").groups[0].counters == {}
+
+    def test_ten_rounds_are_kept(self, crawl: Crawl) -> None:
+        crawl.define()
+        for number in range(12):
+            told = [CounterChange("g", f"coverage/{number}|a|n", 1.0)]
+            crawl.frontier.exchange(Token.fresh(), counters=told)
+            crawl.frontier.new_round("g", number + 1)
+        assert [row.round for row in crawl.frontier.coverage(["g"])] == [*range(3, 12)]
+        # A page of a round that is let go may come late.
+        told = [CounterChange("g", f"coverage/{number}|a|n", 1.0) for number in (2, 3)]
+        crawl.frontier.exchange(Token.fresh(), counters=told)
+        assert [(row.round, row.asked) for row in crawl.frontier.coverage(["g"])][:1] == [(3, 2)]
+
+    def test_a_group_that_is_dropped_leaves_none(self, crawl: Crawl) -> None:
+        crawl.define()
+        told = [CounterChange("g", "coverage/0|a|n", 1.0)]
+        crawl.frontier.exchange(Token.fresh(), counters=told)
+        for _ in crawl.frontier.drop_group("g"):
+            pass
+        crawl.define()
+        assert crawl.frontier.coverage(["g"]) == []

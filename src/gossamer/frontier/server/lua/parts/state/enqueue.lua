@@ -203,17 +203,18 @@ end
 -- that others keep come as a counter, and count as items.
 function Enqueue.counters(S, counters)
   for _, c in ipairs(counters) do
-    local key, op = S.b .. K.counters .. c[COUNTER.group], c[COUNTER.op]
+    local op = c[COUNTER.op]
     if Lane.group(S, c[COUNTER.group]) then
+      local key, name = Coverage.place(S, c[COUNTER.group], c[COUNTER.name])
       -- They come to one partition; leases of the group may end on others only.
       Daily.touch(S, c[COUNTER.group])
       if c[COUNTER.name] == 'gossamer/items' then
         count(S, 'g|' .. c[COUNTER.group] .. '|items', floor(c[COUNTER.value]))
-      elseif op == 'add' then
-        call('HINCRBYFLOAT', key, c[COUNTER.name], c[COUNTER.value])
-      else
-        local old = op ~= 'set' and tonumber(call('HGET', key, c[COUNTER.name]))
-        if not old or (op == 'max' and c[COUNTER.value] > old) or (op == 'min' and c[COUNTER.value] < old) then call('HSET', key, c[COUNTER.name], c[COUNTER.value]) end
+      elseif key and op == 'add' then
+        call('HINCRBYFLOAT', key, name, c[COUNTER.value])
+      elseif key then
+        local old = op ~= 'set' and tonumber(call('HGET', key, name))
+        if not old or (op == 'max' and c[COUNTER.value] > old) or (op == 'min' and c[COUNTER.value] < old) then call('HSET', key, name, c[COUNTER.value]) end
       end
       S.changed = true
     end

@@ -39,7 +39,7 @@ end
 
 -- An owed start goes together with the count that it is open, also in the crawl's sum.
 local function clear_rest(S, group, salt)
-  for _, book in ipairs({K.items, K.consumers, K.counters, K.group_lanes, K.round_log, K.daily, K.keyed, K.shares, K.jar, K.cookies, K.versions, K.version_order, K.newer}) do call('UNLINK', S.b .. book .. group) end
+  for _, book in ipairs({K.items, K.consumers, K.counters, K.group_lanes, K.round_log, K.daily, K.coverage, K.keyed, K.shares, K.jar, K.cookies, K.versions, K.version_order, K.newer}) do call('UNLINK', S.b .. book .. group) end
   call('UNLINK', S.b .. K.hungry .. 'g|' .. group)
   for _, book in ipairs({K.starts, K.ends, K.rounds, K.round_base, K.group_held, K.group_policy, K.sessions, K.jars_began}) do
     call('HDEL', S.b .. book, group)

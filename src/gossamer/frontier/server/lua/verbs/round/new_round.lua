@@ -80,6 +80,7 @@ verb('new_round', {'allow-oom'}, function(S, h)
       call('HSET', S.b .. K.starts, h.group, pack({h.round, 'owed', '', 0}))
     end
     if h.home then log_turn(S, h, round, counts) end
+    Coverage.trim(S, h.group, h.round)
     Round.open_lanes(S, h.group, h.salt)
     Lane.unhold(S, h.group, 'pages_full')
     if (h.session or 0) > 0 then

@@ -208,8 +208,11 @@ function Restores.counts(S, e)
 end
 
 function Restores.counters(S, e)
-  local key, fields = S.b .. K.counters .. e[ENTRY_COUNTERS.group], e[ENTRY_COUNTERS.fields]
-  for i = 1, #fields, 2 do call('HINCRBYFLOAT', key, fields[i], fields[i + 1]) end
+  local fields = e[ENTRY_COUNTERS.fields]
+  for i = 1, #fields, 2 do
+    local key, name = Coverage.place(S, e[ENTRY_COUNTERS.group], fields[i])
+    if key then call('HINCRBYFLOAT', key, name, fields[i + 1]) end
+  end
   return 'r'
 end
 
