@@ -84,7 +84,7 @@ def _type(annotation: Any, metadata: Any = (), extra: Any = None) -> str:
     if origin is Annotated:
         inner, *more = get_args(annotation)
         return _type(inner, more)
-    if way in ("duration", "size"):
+    if way in ("duration", "size", "share"):
         return str(way)
     if origin in (Union, types.UnionType):
         return " or ".join(dict.fromkeys(_type(one) for one in get_args(annotation) if one is not type(None)))

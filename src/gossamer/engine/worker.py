@@ -31,6 +31,7 @@ from gossamer.engine.page.reader import PageReader
 from gossamer.engine.page.versions import PageVersions
 from gossamer.engine.records import RecordSink
 from gossamer.engine.rounds.calls import RoundCalls
+from gossamer.engine.rounds.hold import RoundHolds
 from gossamer.engine.rounds.rounds import SiteRounds
 from gossamer.engine.rounds.start import RoundStart
 from gossamer.engine.sites import ServedSite, SiteSet
@@ -178,8 +179,9 @@ class NativeWorker:
         self._versions = PageVersions(self.ask, settings["GOSSAMER_CONDITIONAL_PAGES"])
         known = SeenCache()
         children = ChildRequests(known, self._site_counters, payload_max, self._groups.define_targets, job.layer)
+        self._holds = RoundHolds(self.ask)
         reader = PageReader(
-            children, self._record_sink, self._archive, self._site_counters, payload_max, scrapy_fetcher
+            children, self._record_sink, self._archive, self._site_counters, payload_max, self._holds, scrapy_fetcher
         )
         logins = SiteLogins(self.ask, download_counters.fetch, self._fetcher.sessions)
         logins.count = lambda site: self._site_counters.of(site).add("site/logins")
@@ -312,6 +314,7 @@ class NativeWorker:
         await self._groups.define_targets(site)
         self._site_set.put(site)
         self._page_processor.forget(site.name)
+        self._holds.forget(site.name)
         self._site_tasks.begin(site, self._engine.failed)
 
     def _drop(self, name: str) -> None:

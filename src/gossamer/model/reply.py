@@ -328,6 +328,8 @@ REMOVED = "removed"
 """Why nothing is leased from the group of a site whose file is gone."""
 LOGIN_FAILED = "login failed: "
 """How the reason of a pause begins where a site refused the login."""
+HELD = "held: "
+"""How the reason of a pause and the note of a round begin in which fields have too few values (`hold` of a site)."""
 AFTER_ROUND_FAILED = "after_round failed: "
 """How the note of a round begins whose hook after_round raised."""
 

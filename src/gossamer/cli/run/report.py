@@ -13,7 +13,7 @@ from gossamer.cli.run.watch import WatchedFleet, watch
 from gossamer.errors import UnknownGroup
 from gossamer.fleet import Fleet
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model.reply import AFTER_ROUND_FAILED, GONE_UNKNOWN, LOGIN_FAILED, PAGES_FULL
+from gossamer.model.reply import AFTER_ROUND_FAILED, GONE_UNKNOWN, HELD, LOGIN_FAILED, PAGES_FULL
 from gossamer.settings import Settings
 from gossamer.status.progress import Progress, read_progress_of, with_earlier
 from gossamer.status.report import why_unknown
@@ -129,6 +129,8 @@ class CrawlReport:
         for name in left:
             if self.now[name].paused.startswith(LOGIN_FAILED):
                 output.write_notice(f"{name}: its {self.now[name].paused}")
+            if self.now[name].paused.startswith(HELD):
+                output.write_notice(f"{name}: its round is {self.now[name].paused}")
         if left:
             output.write_notice(f"{title_of(left)} not drained; go on with: {again}")
             return exit_codes.FAILED

@@ -16,7 +16,7 @@ from gossamer.model.page import PageRequest
 
 logger = logging.getLogger(__name__)
 
-STORE_UNAVAILABLE, ARCHIVE = "store_unavailable", "archive"
+STORE_UNAVAILABLE, ARCHIVE, HELD_BACK = "store_unavailable", "archive", "held"
 TOLD_EVERY = 60.0
 """Seconds between two lines of the log on pages that wait for room on the disk."""
 
@@ -42,7 +42,7 @@ class PageFailures:
         """`layer` and `request` are None where they are not known."""
         counters = self._site_counters.of(lease.lane.rpartition(".")[0])
         counters.add(f"engine/failed/{failed.reason}")
-        if failed.reason == STORE_UNAVAILABLE:
+        if failed.reason in (STORE_UNAVAILABLE, HELD_BACK):
             # Not the fault of the page: it is fetched again as often as it takes.
             return Settlement(lease, Ending.RETRY, delay=max(failed.after, 1.0))
         retries = layer.retries if layer is not None else 0

@@ -13,11 +13,12 @@ from gossamer.engine.archive.archive import Archive
 from gossamer.engine.counters import SiteCounters
 from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
 from gossamer.engine.page.children import ChildRequests
-from gossamer.engine.page.failure import ARCHIVE, STORE_UNAVAILABLE, PageFailed
+from gossamer.engine.page.failure import ARCHIVE, HELD_BACK, STORE_UNAVAILABLE, PageFailed
 from gossamer.engine.page.feed import links_of
 from gossamer.engine.page.same_keys import KeyMemory
 from gossamer.engine.page.seeds import is_seed
 from gossamer.engine.records import RecordSink
+from gossamer.engine.rounds.hold import RoundHolds, check_hold
 from gossamer.engine.sites import ServedLayer
 from gossamer.errors import ArchiveFailed, StoreError, StoreRefused
 from gossamer.frontier import codec
@@ -135,11 +136,12 @@ class PageReader:
         archive: Archive,
         site_counters: SiteCounters,
         payload_max: int,
+        holds: RoundHolds,
         scrapy_fetcher: ScrapyFetcher | None = None,
     ) -> None:
         self._children, self._record_sink, self._archive = children, record_sink, archive
         self._site_counters, self._payload_max, self._scrapy_fetcher = site_counters, payload_max, scrapy_fetcher
-        self._keys = KeyMemory()
+        self._keys, self._holds = KeyMemory(), holds
 
     def keep(self, layer: ServedLayer, response: Response) -> None:
         """Archive a response as it came, if its layer says so. Raises PageFailed."""
@@ -158,6 +160,10 @@ class PageReader:
         status = response.status
         before = request.trail[-1] if request.trail else None
         response, reading = await read_page(layer, response, request.round, before)
+        if reading.verdict in (PageVerdict.OK, PageVerdict.LACK) and layer.hold is not None:
+            held = await check_hold(self._holds, layer, self._round(layer, request), reading.coverage)
+            if held:
+                raise PageFailed(HELD_BACK, held)
         self._count(layer, reading)
         self._count_coverage(layer, request, reading)
         if reading.verdict is PageVerdict.BLOCKED:

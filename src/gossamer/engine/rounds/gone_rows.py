@@ -17,7 +17,7 @@ from gossamer.frontier import audit
 from gossamer.frontier.contract import Frontier
 from gossamer.model import RoundInfo
 from gossamer.model.document import AUDIT
-from gossamer.model.reply import GONE_UNKNOWN
+from gossamer.model.reply import GONE_UNKNOWN, HELD
 from gossamer.model.table import Gap
 
 logger = logging.getLogger(__name__)
@@ -82,6 +82,8 @@ class GoneRows:
             return ONE_LAYER
         if info is None or info.round != number or info.began is None:
             return "the round is not known"
+        if info.note.startswith(HELD):
+            return "the round was held"
         if info.failed or info.dead:
             return f"{max(info.failed, info.dead):,} failed"
         with suppress(UnknownDocument):

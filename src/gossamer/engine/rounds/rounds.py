@@ -24,7 +24,7 @@ from gossamer.engine.sites import ServedSite, SiteSet
 from gossamer.errors import FrontierUnavailable, GossamerError, GroupDropping, MemoryLimitReached, UnknownGroup
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Counts, EndState, GroupCounts, LaneCounts, StartState
-from gossamer.model.reply import AFTER_ROUND_FAILED, LOGIN_FAILED, PAGES_FULL
+from gossamer.model.reply import AFTER_ROUND_FAILED, HELD, LOGIN_FAILED, PAGES_FULL
 from gossamer.sites.format import Schedule
 from gossamer.sites.schedule import is_late
 
@@ -251,7 +251,7 @@ class SiteRounds:
         begins; or all that waits is of other layers than the one to crawl."""
         if row.open == 0:
             return False
-        if row.paused == PAGES_FULL or row.paused.startswith(LOGIN_FAILED):
+        if row.paused == PAGES_FULL or row.paused.startswith((LOGIN_FAILED, HELD)):
             return not any(lane.leased for lane in lanes)
         if not self._only or row.start in ("owed", "leased"):
             return False

@@ -56,7 +56,7 @@ class ServedLayer:
     """One layer, ready for use. `rule` is None for sitemaps and feeds. `lane` is that of its pages, if it is not called like the layer."""
 
     __slots__ = (
-        "_blocked", "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "canonical", "conditional", "cookies", "counts_from_one", "counts_in_headers", "function", "guarded", "lane", "link_lanes",
+        "_blocked", "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "canonical", "conditional", "cookies", "counts_from_one", "counts_in_headers", "function", "guarded", "hold", "lane", "link_lanes",
         "name", "on_fail", "options", "recorded", "redirects", "referer", "retries", "retry_status", "rule", "saves", "saves_files", "site", "stores_parent", "strict",
     )  # fmt: skip
 
@@ -89,6 +89,9 @@ class ServedLayer:
             one.pages is not None and (counts_in(one.headers) or counts_in(one.cookies)) for one in rule.follow
         )
         """Whether page turns may differ in nothing but a header or a cookie."""
+        hold = rule.hold if rule is not None and rule.hold is not None else whole.hold
+        self.hold = hold.coverage if hold is not None and rule is not None else None
+        """The share of values below which a round is held; None: it never is."""
         self.referer: bool = _said(asking, "referer", True)
         stored = [of for one, of in whole.store.items() if one == name or (rule is not None and rule.handler)]
         self.stores_parent = any("parent" in (*of.add, *of.key) for of in stored)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field
 
-from gossamer.sites.format.values import Duration, Flag, Name, SiteModel, Texts, Whole, number
+from gossamer.sites.format.values import Duration, Flag, Name, Share, SiteModel, Texts, Whole, number
 
 HOUR, DAY = 3600.0, 86400.0
 RULES_MAX = 100
@@ -40,17 +40,7 @@ def rate(value: Any) -> Any:
     raise ValueError(f"{value!r} is not a rate; write 100/h (per s, m, h or d), or 20% of the usual rate")
 
 
-def share(value: Any) -> Any:
-    """A share from 0.85 or "85%"."""
-    if isinstance(value, str):
-        if not (found := _PERCENT.fullmatch(value.strip())):
-            raise ValueError(f"{value!r} is not a share; write 85% or 0.85")
-        return float(found[1]) / 100
-    return number(value)
-
-
 Window = Annotated[Duration, Field(ge=60)]
-Share = Annotated[float, BeforeValidator(share), Field(gt=0, le=1)]
 
 
 class AlertRule(SiteModel):

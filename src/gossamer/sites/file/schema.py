@@ -18,6 +18,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 TEMPLATE = r"\{[A-Za-z_]\w*\}"
 DURATION = r"^\s*(\d+(\.\d+)?\s*(ms|s|m|h|d|w)?\s*)+$"
 SIZE = r"^\s*\d+(\.\d+)?\s*([kKmMgG]([iI]?[bB])?|[bB])?\s*$"
+SHARE = r"^\s*\d+(\.\d+)?\s*%$"
 
 # Bounds of what is made a number first are written by pydantic as it calls them itself.
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
@@ -100,7 +101,7 @@ def _complete(node: Any) -> None:
         if way == "listed":
             forms += [one["items"] for one in forms if isinstance(one.get("items"), dict)]
         elif way is not None:
-            forms.append({"type": "string", "pattern": DURATION if way == "duration" else SIZE})
+            forms.append({"type": "string", "pattern": {"duration": DURATION, "share": SHARE}.get(way, SIZE)})
         forms.append({"type": "string", "pattern": TEMPLATE})
         node["anyOf"] = forms
     node.update(kept)

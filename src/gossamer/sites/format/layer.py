@@ -14,6 +14,7 @@ from gossamer.sites.format.values import (
     Hook,
     Name,
     Number,
+    Share,
     SiteModel,
     Size,
     Texts,
@@ -138,6 +139,13 @@ class PageRecords(SiteModel):
         return {} if data is True else data
 
 
+class Hold(SiteModel):
+    """When to pause a round before it replaces more rows."""
+
+    coverage: Share
+    """The least share of records, as 80%, in which each field that is read from the page has a value. After 20 pages of the layer a round that has less of a field is paused; a field that had less in the round before, too, does not count. `gossamer group resume` goes on with the round, which is not held again."""
+
+
 class Hooks(SiteModel):
     """Python functions by entry point, `module:function`."""
 
@@ -193,7 +201,7 @@ class Layer(SiteModel):
 
     OPERATING: ClassVar[frozenset[str]] = frozenset(
         {
-            "order", "tier", "weight", "seen", "stage", "backlog", "concurrency", "revisit", "rediscover", "page_records", "identity", "request", "save", "hooks",
+            "order", "tier", "weight", "seen", "stage", "backlog", "concurrency", "revisit", "rediscover", "page_records", "identity", "request", "save", "hold", "hooks",
         }
     )  # fmt: skip
     """Keys that say how its pages are fetched, kept and remembered; the others say what is read from them."""
@@ -253,6 +261,8 @@ class Layer(SiteModel):
     """Which links of a page to follow."""
     save: Flag | Literal["warc", "files"] = False
     """Keep the page: true or warc: request and answer as they came, in WARC files; files: the body of each page that was read, as a plain file (its name: `add: file` in `store`)."""
+    hold: Hold | None = None
+    """When to pause a round before it replaces more rows, if not as in the whole site."""
     hooks: Hooks = Hooks()
     """Python functions for its pages, instead of the site's."""
     handler: Hook | None = None

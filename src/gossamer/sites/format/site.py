@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from gossamer.sites.format.layer import Hooks, Identity, Layer, RequestRule, Seen
+from gossamer.sites.format.layer import Hold, Hooks, Identity, Layer, RequestRule, Seen
 from gossamer.sites.format.login import LoginRule
 from gossamer.sites.format.refresh import RefreshRule
 from gossamer.sites.format.selector import Body
@@ -240,6 +240,8 @@ class SiteSpec(SiteModel):
     """How to request pages."""
     login: LoginRule | None = None
     """How to log in. Workers do so before the first page, share the session, and log in again when it is over."""
+    hold: Hold | None = None
+    """When to pause a round before it replaces more rows, unless a layer says otherwise."""
     hooks: Hooks = Hooks()
     """Python functions for the whole site; a layer may have its own."""
     proxies: dict[Name, ProxyRule] = Field(default_factory=dict)

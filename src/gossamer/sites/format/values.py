@@ -56,6 +56,15 @@ def whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else number(value)
 
 
+def share(value: Any) -> Any:
+    """A share from 0.85 or "85%"."""
+    if isinstance(value, str):
+        if not (found := re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", value.strip())):
+            raise ValueError(f"{value!r} is not a share; write 85% or 0.85")
+        return float(found[1]) / 100
+    return number(value)
+
+
 def listed(value: Any) -> Any:
     """A list, also where a single value stands for it."""
     return value if isinstance(value, list | tuple) or value is None else [value]
@@ -68,6 +77,7 @@ Duration = Annotated[
 Size = Annotated[int, BeforeValidator(size), Field(ge=0, le=2**53, json_schema_extra={"written": "size"})]
 Whole = Annotated[int, BeforeValidator(whole), Field(ge=0, le=2**53)]
 Number = Annotated[int, BeforeValidator(whole), Field(ge=-(2**53), le=2**53)]
+Share = Annotated[float, BeforeValidator(share), Field(gt=0, le=1, json_schema_extra={"written": "share"})]
 Flag = Annotated[bool, Strict()]
 LISTED = Field(json_schema_extra={"written": "listed"})
 Texts = Annotated[tuple[str, ...], BeforeValidator(listed), LISTED]

@@ -1,0 +1,119 @@
+"""`hold`: a round in which fields have too few values is paused before it replaces more rows."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+
+import pytest
+from tests.support.native_crawl import Crawl
+from tests.support.site import Reply, Site, Visit
+
+PAGES = 120
+FILE = """
+    site: shop
+    seeds: ['SITE/item/[1-NUMBER]']
+    politeness: {robots: ignore, hosts: {HOST: {concurrency: 4}}}
+    seen: round
+    hold: {coverage: 80%}
+    layers:
+      item: {match: '^/item/', fields: {id: {from: url, regex: '(\\\\d+)$'}, name: h1, price: b, sale: s}}
+    database: 'sqlite:///FOLDER/rows.db'
+    store: {item: {table: items}}
+"""
+
+
+def push(crawl: Crawl, number: int = PAGES) -> None:
+    crawl.push(FILE.replace("FOLDER", str(crawl.folder)).replace("NUMBER", str(number)))
+
+
+def serve(site: Site, price: str) -> None:
+    def answer(visit: Visit) -> Reply | None:
+        return Reply(body=f"<h1>lamp</h1>{price}") if visit.path.startswith("/item/") else None
+
+    site.answer(answer)
+
+
+def prices(crawl: Crawl) -> dict[str | None, int]:
+    with sqlite3.connect(crawl.folder / "rows.db") as database:
+        return dict(database.execute("select price, count(*) from items group by price"))
+
+
+def next_round(crawl: Crawl, number: int) -> None:
+    with crawl.frontier() as frontier:
+        frontier.new_round("shop", number)
+
+
+def paused(crawl: Crawl) -> str:
+    with crawl.frontier() as frontier:
+        return frontier.counts("shop").groups[0].paused
+
+
+def note(crawl: Crawl) -> str:
+    with crawl.frontier() as frontier:
+        return frontier.rounds("shop")[0].note
+
+
+@pytest.fixture
+async def first(crawl: Crawl, site: Site) -> Crawl:
+    """After a first round, in which nothing was on sale: it was held once, and resumed."""
+    serve(site, "<b>9</b>")
+    push(crawl)
+    await crawl.run()
+    assert paused(crawl).startswith("held: item.sale has a value in 0 of 2")
+    with crawl.frontier() as frontier:
+        frontier.resume(group="shop")
+    await crawl.run()
+    assert (paused(crawl), prices(crawl)) == ("", {"9": PAGES})
+    return crawl
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+async def test_a_round_is_held_before_it_replaces_more_rows(first: Crawl, site: Site, workers: int) -> None:
+    serve(site, "")
+    next_round(first, 1)
+    ends = await asyncio.gather(*(first.run() for _ in range(workers)))
+    assert {end.reason for end in ends} == {"drained"}
+    lost = prices(first)[None]
+    assert lost <= 19 + 10 * (workers - 1), (
+        "those that are read before there are enough, and what workers do not know yet"
+    )
+    assert paused(first).startswith("held: item.price has a value in 0 of 2")
+    assert "gossamer group resume shop" in paused(first)
+    assert note(first) == paused(first)
+    assert first.dead("shop") == []
+    # It stays so, until somebody has looked.
+    await first.run()
+    assert prices(first)[None] == lost
+    with first.frontier() as frontier:
+        frontier.resume(group="shop")
+    await asyncio.gather(*(first.run() for _ in range(workers)))
+    assert (paused(first), prices(first)) == ("", {None: PAGES})
+    serve(site, "<b>7</b>")
+    next_round(first, 2)
+    await first.run()
+    assert (paused(first), prices(first)) == ("", {"7": PAGES})
+
+
+async def test_pages_without_any_value_hold_the_round_and_stay(first: Crawl, site: Site) -> None:
+    """A wall without a sign: all that it meets would become dead letters."""
+    site.answer(lambda visit: Reply(body="<i>Checking your browser</i>"))
+    next_round(first, 1)
+    await first.run()
+    assert paused(first).startswith("held: item.")
+    assert prices(first) == {"9": PAGES}
+    assert len(first.dead("shop")) <= 19
+    serve(site, "<b>8</b>")
+    with first.frontier() as frontier:
+        frontier.resume(group="shop")
+    await first.run()
+    next_round(first, 2)
+    await first.run()
+    assert (prices(first), first.dead("shop")) == ({"8": PAGES}, [])
+
+
+async def test_few_pages_say_nothing(crawl: Crawl, site: Site) -> None:
+    serve(site, "")
+    push(crawl, 19)
+    await crawl.run()
+    assert (paused(crawl), prices(crawl)) == ("", {None: 19})
