@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gossamer.frontier.server.info import ServerInfo
-from gossamer.model import WorkerInfo
+from gossamer.model import FieldCoverage, WorkerInfo
 from gossamer.model.reply import HostInfo
 from gossamer.planner.alerts.conditions import conditions, duration
 from gossamer.planner.alerts.crawl_counts import CrawlReading, EndedRound, RunningRound
@@ -114,3 +114,39 @@ def test_samples_take_the_same_room_however_long_it_goes_on() -> None:
 
 def test_durations() -> None:
     assert [duration(s) for s in (3, 61, 3600, 5400, 90_000)] == ["3 s", "1 min", "1 h", "1 h 30 min", "1 d 1 h"]
+
+
+def test_fields_that_are_found_on_fewer_pages() -> None:
+    def rounds(group: str, *prices: int, pages: int = 100) -> list[FieldCoverage]:
+        rows = [FieldCoverage(group, number, "item", "", pages, pages) for number in range(len(prices))]
+        rows += [FieldCoverage(group, number, "item", "price", pages, price) for number, price in enumerate(prices)]
+        return rows
+
+    coverage = {
+        "well": rounds("well", 90, 92),
+        "sparse": rounds("sparse", 5, 4),
+        "fell": rounds("fell", 95, 96, 66),
+        "hardly": rounds("hardly", 95, 66),
+        "first": rounds("first", 0),
+        "few": rounds("few", 10, 0, pages=19),
+    }
+    reading = NOTHING._replace(coverage=coverage)
+    assert found("field_coverage", reading) == {"fell": True}
+    assert found("field_coverage", reading, fallen="29%") == {"fell": True, "hardly": True}
+    assert found("field_coverage", reading, below="50%") == {"sparse": True, "fell": True, "first": True}
+    assert found("field_coverage", reading, pages=10) == {"fell": True, "few": True}
+
+
+def test_walls_instead_of_pages() -> None:
+    def layers(group: str, *counts: tuple[int, int, int]) -> list[FieldCoverage]:
+        return [FieldCoverage(group, number, "item", "", pages, pages, walls) for number, pages, walls in counts]
+
+    coverage = {
+        "walled": layers("walled", (0, 90, 0), (1, 20, 5)),
+        "all": layers("all", (3, 0, 30)),
+        "few": layers("few", (0, 2, 17)),
+        "over": layers("over", (0, 50, 50), (1, 50, 5)),
+    }
+    reading = NOTHING._replace(coverage=coverage)
+    assert found("blocked", reading) == {"walled": True, "all": True}
+    assert found("blocked", reading, above="50%") == {"all": True}

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from gossamer.model import FieldCoverage
 from gossamer.model.plural import counted
 from gossamer.planner.alerts.crawl_counts import CrawlReading
 from gossamer.planner.alerts.history import NOTHING, CountHistory, Span
 from gossamer.planner.alerts.rules import (
     AlertRule,
+    BlockedPages,
     DeadLetters,
     FailedRound,
     HeldRound,
     HostBlocked,
     ItemRate,
     LateRound,
+    LowCoverage,
     NoItems,
     NoWorkers,
     Paused,
@@ -26,6 +29,8 @@ from gossamer.planner.alerts.rules import (
     WorkerLost,
 )
 
+ROUNDING = 1e-9
+NAMED_FIELDS = 3
 NEAR = 0.95
 """A queue so near its highest does not shrink."""
 
@@ -115,6 +120,42 @@ def _failed_round(rule: FailedRound, reading: CrawlReading, history: CountHistor
             yield AlertCondition(group, True, failed)
 
 
+def _field_coverage(rule: LowCoverage, reading: CrawlReading, history: CountHistory) -> Conditions:
+    for group, rows in reading.coverage.items():
+        newest = max(row.round for row in rows)
+        enough = {row.layer for row in rows if row.round == newest and not row.field and row.asked >= rule.pages}
+        before: dict[tuple[str, str], FieldCoverage] = {}
+        for row in rows:
+            if row.field and row.round < newest and row.asked >= rule.pages:
+                before[row.layer, row.field] = row
+        texts = []
+        for row in rows:
+            if row.round != newest or not row.field or row.layer not in enough or row.asked < rule.pages:
+                continue
+            last = before.get((row.layer, row.field))
+            has_fallen = last is not None and last.share - row.share >= rule.fallen - ROUNDING
+            if has_fallen or (rule.below is not None and row.share < rule.below):
+                then = f", {last.share:.1%} in round {last.round}" if last is not None else ""
+                texts.append(
+                    f"{row.layer}.{row.field} has a value in {row.share:.1%} of the records of round {newest}{then}"
+                )
+        if texts:
+            more = f"; and {counted(len(texts) - NAMED_FIELDS, 'field')} more" if len(texts) > NAMED_FIELDS else ""
+            yield AlertCondition(group, True, "; ".join(texts[:NAMED_FIELDS]) + more)
+
+
+def _blocked(rule: BlockedPages, reading: CrawlReading, history: CountHistory) -> Conditions:
+    for group, rows in reading.coverage.items():
+        newest = max(row.round for row in rows)
+        layers = [row for row in rows if row.round == newest and not row.field]
+        walls = sum(row.blocked for row in layers)
+        came = walls + sum(row.asked for row in layers)
+        if came >= rule.pages and walls > rule.above * came:
+            yield AlertCondition(
+                group, True, f"{walls:,} of {came:,} responses of round {newest} were walls, not pages"
+            )
+
+
 def _queue_growth(rule: QueueGrowth, reading: CrawlReading, history: CountHistory) -> Conditions:
     yield from _growth(rule, reading, history, "waiting", "request")
 
@@ -198,6 +239,8 @@ _KINDS: Mapping[type[AlertRule], Callable[[Any, CrawlReading, CountHistory], Con
     LateRound: _late_round,
     HeldRound: _held_round,
     FailedRound: _failed_round,
+    LowCoverage: _field_coverage,
+    BlockedPages: _blocked,
     QueueGrowth: _queue_growth,
     TaskBacklog: _task_backlog,
     TaskDrain: _task_drain,

@@ -9,15 +9,17 @@ from typing import NamedTuple, TypeVar
 from gossamer.errors import FrontierUnavailable, GossamerError, NotLeader
 from gossamer.frontier.server.info import ServerInfo
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import GroupState, PlanState, WorkerInfo
+from gossamer.model import FieldCoverage, GroupState, PlanState, WorkerInfo
 from gossamer.model.plural import counted
 from gossamer.model.reply import REMOVED, Counts, HostInfo
 from gossamer.planner.alerts.history import SampledTotals
 from gossamer.planner.alerts.rules import (
     AlertRule,
+    BlockedPages,
     DeadLetters,
     HostBlocked,
     ItemRate,
+    LowCoverage,
     NoItems,
     NoWorkers,
     Paused,
@@ -78,6 +80,8 @@ class CrawlReading(NamedTuple):
     """The groups for whose rounds a planner cannot do what is due, and why."""
     last_rounds: Mapping[str, EndedRound | None] = MappingProxyType({})
     """The last round of each planned group; None: it runs."""
+    coverage: Mapping[str, Sequence[FieldCoverage]] = MappingProxyType({})
+    """What the fields of each group had in its last rounds."""
 
 
 class _Parts:
@@ -127,7 +131,15 @@ def read_crawl(
         parts.unread,
         _held(state, planned),
         {name: _ended(group) for name, group in groups if name in planned and not planned[name].off},
+        _by_group(parts.read((LowCoverage, BlockedPages), lambda: frontier.coverage([*state.groups]), [])),
     )
+
+
+def _by_group(rows: Sequence[FieldCoverage]) -> dict[str, list[FieldCoverage]]:
+    found: dict[str, list[FieldCoverage]] = {}
+    for row in rows:
+        found.setdefault(row.group, []).append(row)
+    return found
 
 
 def _totals(counts: Counts, tasks: Mapping[str, TaskCounts]) -> dict[str, SampledTotals]:

@@ -127,6 +127,26 @@ class FailedRound(AlertRule):
     """Every page of the last round failed: the site is down, or refuses all requests."""
 
 
+class LowCoverage(AlertRule):
+    """A field has a value on too few of a site's pages, or on fewer than in the round before: pages changed, or a wall came instead."""
+
+    below: Share | None = None
+    """The share of records below which it fires. None: it only compares."""
+    fallen: Share = 0.3
+    """It fires when a share is so many points less than in the round before: 30% is from 95% to 65%."""
+    pages: Annotated[Whole, Field(ge=1)] = 20
+    """The number of pages of the layer, and of records, that a round must have read."""
+
+
+class BlockedPages(AlertRule):
+    """Challenges and captchas come instead of a site's pages."""
+
+    above: Share = 0.1
+    """The share of responses in a round above which it fires."""
+    pages: Annotated[Whole, Field(ge=1)] = 20
+    """The number of responses that the round must have had, walls included."""
+
+
 class QueueGrowth(AlertRule):
     """The queue of a site is long and grows."""
 
@@ -218,6 +238,8 @@ KINDS: Mapping[str, type[AlertRule]] = {
     "late_round": LateRound,
     "held_round": HeldRound,
     "failed_round": FailedRound,
+    "field_coverage": LowCoverage,
+    "blocked": BlockedPages,
     "queue_growth": QueueGrowth,
     "task_backlog": TaskBacklog,
     "task_drain": TaskDrain,
