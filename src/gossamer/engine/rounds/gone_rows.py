@@ -10,7 +10,7 @@ from typing import Any
 
 from gossamer.engine.records import RecordSink
 from gossamer.engine.rounds.calls import RoundCalls
-from gossamer.engine.rounds.start import ONE_LAYER
+from gossamer.engine.rounds.start import ONE_LAYER, birth_of
 from gossamer.engine.sites import ServedSite
 from gossamer.errors import StoreError, StoreUnavailable, UnknownDocument
 from gossamer.frontier import audit
@@ -36,7 +36,7 @@ class GoneRows:
         """What is to be noted of the round: how many rows are gone, and why it says nothing of some."""
         if not site.keeps_gone:
             return {}
-        birth, _ = await self._calls.patiently(Frontier.page_versions, site.name, [])
+        birth = await birth_of(self._calls, site.name)
         while True:
             try:
                 layers, why = await self._whole(site, number, info, birth)

@@ -82,7 +82,7 @@ class RoundStart:
         """Note that a round begins whose end says which rows are gone."""
         if not site.keeps_gone:
             return
-        birth, _ = await self._calls.patiently(Frontier.page_versions, site.name, [])
+        birth = await birth_of(self._calls, site.name)
         while True:
             try:
                 await self._record_sink.begin_round(site, number, birth)
@@ -178,6 +178,12 @@ class RoundStart:
         if without:
             said = "; ".join(dict.fromkeys(without[:5]))
             logger.warning("%d rows of %s name no page to refresh: %s.", len(without), rule.table, said)
+
+
+async def birth_of(calls: RoundCalls, group: str) -> str:
+    """What tells a group from one of the same name that was dropped. Any partition tells it that is asked about a page."""
+    birth, _ = await calls.patiently(Frontier.page_versions, group, [("", "")])
+    return birth
 
 
 def _plain(seed: PageRequest) -> bool:

@@ -1,0 +1,162 @@
+"""`gone: true` beside what else sites do: functions, stored rows that ask for pages, other sites in the table, groups that begin again."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from tests.engine.rounds.test_gone_rows import SHOP, crawl, gone, noted, place, serve, wait_for
+from tests.support.example_sites import Place
+from tests.support.site import Reply, Site
+
+__all__ = ["place"]
+
+pytestmark = pytest.mark.timeout(300)
+
+PYTHON = """
+from collections.abc import Iterator
+from gossamer import Output, Page, Record, Site
+
+shop = Site("shop", seeds=["SITE/list"], politeness={"robots": "ignore"}, request={"retries": 0}, seen="round",
+    store={"item": {"table": "items", "key": ["name"], "gone": True}, "offer": {"table": "offers", "key": ["item", "seller"], "gone": True}})
+shop.rules("list", {"match": "^/list", "follow": [{"css": "a", "to": "item"}]})
+
+
+@shop.layer("item", match="^/item/", record={"name": str}SEEN)
+def item(page: Page) -> Iterator[Output]:
+    name = page.css("b::text").get()
+    yield {"name": name}
+    for seller in page.css("i::text").getall():
+        yield Record("offer", {"item": name, "seller": seller})
+
+
+@shop.layer("offer", record={"item": str, "seller": str})
+def offer(page: Page) -> Iterator[Output]:
+    yield None
+"""
+REFRESH = """
+refresh: {table: items, layer: item}
+"""
+
+
+def offers(place: Place) -> dict[str, bool]:
+    return {
+        f"{item}{seller}": at is not None for item, seller, at in place.rows("select item, seller, gone_at from offers")
+    }
+
+
+def test_records_that_a_function_yields_for_its_page_are_gone_when_it_does_not(place: Place) -> None:
+    with Site() as site:
+        place.write(PYTHON.replace("SITE", site.url).replace("SEEN", ""), "shop.py")
+        crawl(place, site, {"a": "xy", "b": "x", "c": "z"}, file="shop.py")
+        assert offers(place) == {"ax": False, "ay": False, "bx": False, "cz": False}
+        crawl(place, site, {"a": "x", "b": "x"}, file="shop.py", b=404)
+        assert offers(place) == {"ax": False, "ay": True, "bx": True, "cz": True}
+        assert gone(place) == {"a": False, "b": True, "c": True}
+        # Another page fails: what a page that was read has not is gone all the same.
+        crawl(place, site, {"a": "", "b": "x", "c": ""}, file="shop.py", c=500)
+        assert offers(place) == {"ax": True, "ay": True, "bx": False, "cz": True}
+        assert gone(place) == {"a": False, "b": False, "c": True}
+
+
+def test_pages_of_stored_rows_that_do_not_exist_any_more(place: Place) -> None:
+    """The layer is fetched once: no round can tell but by what they answer."""
+    with Site() as site:
+        text = SHOP.replace("SITE", site.url).replace("match: ^/item/\n    seen: round", "match: ^/item/") + REFRESH
+        place.write(
+            text.replace("{xpath: .}}}}", "{xpath: .}}}}", 1).replace(
+                "item: {table: items,", "item: {table: items, add: [url],"
+            )
+        )
+        crawl(place, site, {"a": "xy", "b": "x"})
+        crawl(place, site, {"c": ""})
+        assert gone(place) == {"a": False, "b": False, "c": False}, "nobody has said what became of them"
+        site.on("/item/a", Reply(404))
+        place.crawl("site.yaml")
+        assert gone(place) == {"a": True, "b": False, "c": False}
+        assert noted(place) == (1, "")
+        site.on("/item/a", Reply(body="<b>a</b>"))
+        place.crawl("site.yaml")
+        assert not any(gone(place).values())
+
+
+def test_rows_of_another_site_and_of_a_former_group_stay_with_them(place: Place) -> None:
+    with Site() as site, Site() as other:
+        text = SHOP.replace("SITE", site.url)
+        place.write(text)
+        place.write(SHOP.replace("SITE", other.url).replace("site: shop", "site: other"), "other.yaml")
+        crawl(place, other, {"o": "", "p": ""}, file="other.yaml")
+        for round in range(2):
+            crawl(place, site, {"a": "", "b": ""})
+            assert gone(place) == dict.fromkeys("opab", False), round
+        # The group begins again with round 0: what it does not bring is gone, and what it brings is not.
+        place.run("group", "drop", "shop", "--yes")
+        crawl(place, site, {"a": "", "c": ""})
+        assert gone(place) == {"o": False, "p": False, "a": False, "b": True, "c": False}
+        assert noted(place) == (1, "")
+        crawl(place, site, {"b": ""}, "--fresh", "--yes")
+        assert gone(place) == {"o": False, "p": False, "a": True, "b": False, "c": True}
+        crawl(place, other, {"p": ""}, file="other.yaml")
+        assert gone(place) == {"o": True, "p": False, "a": True, "b": False, "c": True}
+
+
+def test_a_table_that_says_gone_later_knows_the_rows_that_come_then(place: Place) -> None:
+    with Site() as site:
+        text = SHOP.replace("SITE", site.url)
+        place.write(text.replace("gone: true, ", ""))
+        crawl(place, site, {"a": "", "b": ""})
+        place.write(text)
+        crawl(place, site, {"a": "", "c": "xy"})
+        assert gone(place) == {"a": False, "b": False, "c": False}
+        # For a round, the site says nothing of it.
+        place.write(text.replace("gone: true, ", ""))
+        crawl(place, site, {"c": "x"})
+        assert gone(place) == {"a": False, "b": False, "c": False}
+        place.write(text)
+        crawl(place, site, {"b": "", "c": ""})
+        assert gone(place) == {"a": True, "b": False, "c": False}
+
+
+def test_layers_that_are_not_fetched_whole_lose_nothing_by_a_round(place: Place) -> None:
+    with Site() as site:
+        text = SHOP.replace("SITE", site.url)
+        for number, (before, after) in enumerate(
+            (
+                ("match: ^/item/\n    seen: round", "match: ^/item/"),
+                ("match: ^/item/\n    seen: round", "match: ^/item/\n    seen: round\n    revisit: {every: 1h}"),
+            )
+        ):
+            changed = (
+                text.replace(before, after)
+                .replace("site: shop", f"site: shop{number}")
+                .replace("table: ", f"table: n{number}_")
+            )
+            assert changed != text
+            place.write(changed)
+            crawl(place, site, {"a": "", "b": ""})
+            crawl(place, site, {"a": ""})
+            assert gone(place, f"n{number}_items") == {"a": False, "b": False}
+            assert noted(place, f"shop{number}") == (0, "")
+
+
+def test_a_lane_that_is_dropped_takes_no_rows_with_it(place: Place) -> None:
+    with Site() as site:
+        place.write(SHOP.replace("SITE", site.url).replace("robots: ignore", "robots: ignore, concurrency: 1"))
+        crawl(place, site, {"a": "", "b": ""})
+        serve(site, {"a": "", "b": ""})
+        site.hold("/item/a", "/item/b")
+        crawling = place.start("crawl", "site.yaml", "-w", "1")
+        try:
+            site.wait(lambda paths: len(paths) > 1, "an item to be asked for")
+            crawling.send_signal(signal.SIGINT)
+            wait_for("Stopping: pages in progress", place)
+            site.release("/item/a", "/item/b")
+            crawling.wait(120)
+        finally:
+            crawling.kill()
+        place.run("lane", "drop", "shop.item", "--yes")
+        place.run("crawl", "site.yaml", "--resume")
+        assert len(site.paths()) == 2, "one item was dropped"
+        assert gone(place) == {"a": False, "b": False}
+        crawl(place, site, {"a": ""})
+        assert gone(place) == {"a": False, "b": True}
