@@ -16,7 +16,9 @@ from gossamer.engine.page.redirects import as_linked
 from gossamer.engine.page.versions import edition
 from gossamer.engine.sites import ServedLayer, ServedSite
 from gossamer.errors import StoreError, StoreRefused, StoreUnavailable
+from gossamer.model import changed_digest
 from gossamer.model.page import PageRequest, Record, Response
+from gossamer.model.table import pass_number
 from gossamer.settings import Settings
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.tables.parts import URL, digest, page_number, rank
@@ -209,7 +211,9 @@ class SqlRecordSink:
             return True  # The file has changed meanwhile.
         number = request.round if request.round is not None else self.rounds.get(layer.site.name, 0)
         turns = (page_number(to),) if to else ()
-        part = part._replace(page=page_number(request.mark), turn=request.turn, turns=turns, round=number, absent=True)
+        part = part._replace(
+            page=page_number(request.mark), turn=request.turn, turns=turns, round=_pass_of(request, number), absent=True
+        )
         return await self._write(self._urls[layer.site], site.rows(Record(layer.name, dict(thread)), {}, part))
 
     async def _write(self, url: str, rows: list[Row]) -> bool:
@@ -316,6 +320,10 @@ def _usual_file(settings: Settings) -> Path:
     return Path(settings["GOSSAMER_DATA_DIR"]).expanduser().absolute() / "items.db"
 
 
+def _pass_of(request: PageRequest, number: int) -> int:
+    return pass_number(number, changed_digest(request.changed) if request.changed else 0)
+
+
 def facts_of(layer: ServedLayer, response: Response, request: PageRequest, number: int) -> dict[str, Any]:
     """The columns of `tables.EXTRA`. A page is called by its identity, so that it has one row however its URL was written."""
     site = layer.site.compiled
@@ -374,7 +382,7 @@ def rows_of(
             page=page,
             turn=request.turn,
             turns=tuple(turns),
-            round=facts["round"],
+            round=_pass_of(request, facts["round"]),
             rank=rank(site.canonical(layer.name, request.first), last=not turns),
             alias=_alias_of(layer, request),
         )

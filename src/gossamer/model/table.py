@@ -52,7 +52,7 @@ class PagePart(NamedTuple):
     the lowest `rank` is the first. A `whole` part has no further pages; it replaces what the same page brought before. Where several sources bring children of one table (`shared`),
     each replaces its own only. `lists` is a number of the lists in the row's columns, 0 for none: a row that has them is refused where
     another page of the same thread has brought others, which it would replace. An `absent` part is of a page turn that leads to no
-    page of its own: it is not there, or redirects to the page among `turns`, which the thread may have. `alias` is the number of the page that it redirected to, 0 for none: what turns to that one means this page.
+    page of its own: it is not there, or redirects to the page among `turns`, which the thread may have. `round` is a `pass_number`. `alias` is the number of the page that it redirected to, 0 for none: what turns to that one means this page.
     """
 
     page: int
@@ -66,6 +66,14 @@ class PagePart(NamedTuple):
     lists: int = 0
     absent: bool = False
     alias: int = 0
+
+
+ROUNDS = 2**32
+
+
+def pass_number(round: int, changed: int) -> int:
+    """The number of a pass over the pages of a thread: a round has one for each text (its digest; 0: none) that lists say of the thread."""
+    return round % ROUNDS + changed % 2**30 * ROUNDS
 
 
 LAST = 2**62

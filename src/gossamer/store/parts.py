@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import Connection, and_, bindparam, delete, select
 
 from gossamer.errors import StoreRefused
-from gossamer.model.table import PAGES, UNREAD, PagePart
+from gossamer.model.table import PAGES, ROUNDS, UNREAD, PagePart
 
 if TYPE_CHECKING:
     from gossamer.store.batch import PreparedRow
@@ -163,7 +163,10 @@ def apply(thread: Thread, part: PagePart, children: frozenset[int]) -> tuple[Col
         return Columns.SAYS, None  # A row of its own that a page turn led to.
     new, changed, came = row.first is None, False, None
     if not part.turn:
-        begins = part.round != row.round
+        # A list may say in the middle of a round that the thread has changed; its first page comes first then.
+        begins = part.round != row.round and (
+            part.page == row.first or row.round is None or part.round % ROUNDS != row.round % ROUNDS
+        )
         if new:
             row.round = part.round
         elif begins:

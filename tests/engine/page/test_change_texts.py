@@ -310,6 +310,36 @@ def kill_one(place: Place, chance: random.Random) -> None:
             os.kill(chance.choice(busy), signal.SIGKILL)
 
 
+def test_a_thread_that_changes_while_its_pages_are_read(place: Place, site: Site) -> None:
+    """Its second page is under way when another list says that it has changed since."""
+    board = Board(site, seed=6, threads=1)
+    board.posts[1] = {post: f"text {post}" for post in range(1, 6)}
+    board.listed = [[1], [1]]
+
+    def answer(visit: Visit) -> Reply:
+        if visit.path == "/list/2" and "/t/1/2" not in site.paths():
+            return Reply(status=503, headers={"Retry-After": "1"})
+        reply = board.page(visit)
+        if visit.path == "/t/1/2" and board.at[1] == 1:
+            # The next visitor sees another thread.
+            board.at[1], board.titles[1] = 2, "Changed"
+            board.posts[1] = {post: f"new {post}" for post in (1, 2, 3, 5, 6, 7, 8)}
+        return reply
+
+    site.answer(answer)
+    site.hold("/t/1/2")
+    text = SITE.replace("SITE", site.url).replace("SEEN", "seen: forever")
+    place.write(text.replace("robots: ignore", "robots: ignore, concurrency: 4") + "request: {retries: 30}\n")
+    with place.start("crawl", "site.yaml", "-w", "1") as crawl:
+        try:
+            site.reached("/t/1", times=2)
+        finally:
+            site.release("/t/1/2")
+        assert crawl.wait(120) == 0, place.logs()
+    assert threads_of(site) == ["/t/1", "/t/1", "/t/1/2", "/t/1/2", "/t/1/3"]
+    assert stored(place) == ([(1, "Changed")], [(1, post, f"new {post}") for post in (1, 2, 3, 5, 6, 7, 8)])
+
+
 def test_a_site_that_begins_to_say_so_fetches_what_is_listed_once(place: Place, site: Site) -> None:
     """What changed since the last fetch is not known."""
     board = Board(site, seed=3)
