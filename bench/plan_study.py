@@ -24,6 +24,8 @@ from math import cos, pi
 from pathlib import Path
 from typing import NamedTuple
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from bench.planning.model import Begin, Fleet, Sample, SiteSpec
 from bench.planning.revisits import RULES, RevisitOutcome, revisited
 

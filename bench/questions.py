@@ -7,6 +7,7 @@ What is asked and what the figures mean: docs/evidence/questions.md.
 
 from __future__ import annotations
 
+import argparse
 import pickle
 import sys
 import tempfile
@@ -262,18 +263,16 @@ QUESTIONS: dict[str, Callable[[Crawls], None]] = {
 }
 
 
-def main(names: Sequence[str]) -> int:
-    unknown = set(names) - set(QUESTIONS)
-    if unknown:
-        print(f"There is no question {', '.join(sorted(unknown))}; there are {', '.join(QUESTIONS)}.", file=sys.stderr)
-        return 2
+def main(words: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", nargs="*", choices=[[], *QUESTIONS], help="all of them if none is named")
+    names = parser.parse_args(words).name
     with Server("valkey").start() as server:
         for name in names or QUESTIONS:
             print(f"{name}: {(QUESTIONS[name].__doc__ or '').strip()}\n")
             QUESTIONS[name](Crawls(server))
             print(flush=True)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

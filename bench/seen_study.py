@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from bench.storage.measure import start_server
 
 from gossamer.frontier.valkey import ValkeyFrontier

@@ -1,7 +1,7 @@
 """A server that is further away: a forwarder in a process of its own that lets everything arrive later and counts round trips.
 
 The fault proxy of the tests knows the protocol and many faults; this one knows only time, so that it costs little and its delay
-is exact to some tens of microseconds.
+is exact to some tens of microseconds. Without the benchmarks: python bench/crawls/distance.py --target PORT [--delay SECONDS]
 """
 
 from __future__ import annotations
