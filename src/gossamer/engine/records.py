@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from gossamer.engine.sites import ServedLayer, ServedSite
 from gossamer.errors import StoreUnavailable
 from gossamer.model.page import PageRequest, Record, Response
 from gossamer.model.table import Gap, PageOutcome
+from gossamer.sites.tables.tables import PageRows
 
 
 class RecordSink(Protocol):
@@ -44,6 +45,9 @@ class RecordSink(Protocol):
     ) -> bool:
         """Return when the records are kept; False if that took too long. `turns` are the further pages of a thread (`sites.tables.parts`). Unless the page is `whole`, it may have
         further records. StoreRefused for records that cannot be kept."""
+
+    async def read_page(self, site: ServedSite, rows: PageRows, url: str) -> list[dict[str, Any]]:
+        """The records of a page, from its rows. StoreError if that fails."""
 
     async def put_absent(self, layer: ServedLayer, request: PageRequest, to: int = 0) -> bool:
         """Note that a page turn of a thread leads to no page of its own: it is not there, or redirects to the page `to`, which the

@@ -22,7 +22,7 @@ from gossamer.model.table import pass_number
 from gossamer.settings import Settings
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.tables.parts import URL, digest, page_number, rank
-from gossamer.sites.tables.tables import table_name
+from gossamer.sites.tables.tables import PageRows, table_name
 from gossamer.store import PAGES, SOURCES, Gap, PageOutcome, PagePart, PageSource, Row, Table, in_thread
 
 if TYPE_CHECKING:
@@ -203,6 +203,13 @@ class SqlRecordSink:
         if known is None:
             known = self._rules[site] = edition(site).partition(":")[0]
         return known
+
+    async def read_page(self, site: ServedSite, rows: PageRows, url: str) -> list[dict[str, Any]]:
+        # Not beside the writer: a store has one connection.
+        found = await self._writers[self._urls[site]].call(
+            lambda store: list(store.with_key(rows.table, {rows.url: url}))
+        )
+        return [{field: row[name] for field, name in rows.columns.items()} for row in found]
 
     async def put_absent(self, layer: ServedLayer, request: PageRequest, to: int = 0) -> bool:
         site, thread = layer.site.compiled, request.thread

@@ -181,8 +181,9 @@ class NativeWorker:
         children = ChildRequests(known, self._site_counters, payload_max, self._groups.define_targets, job.layer)
         self._holds = RoundHolds(self.ask)
         reader = PageReader(
-            children, self._record_sink, self._archive, self._site_counters, payload_max, self._holds, scrapy_fetcher
-        )
+            children, self._record_sink, self._archive, self._site_counters, payload_max, self._holds, scrapy_fetcher,
+            streams=settings["GOSSAMER_ITEMS"] == "stream",
+        )  # fmt: skip
         logins = SiteLogins(self.ask, download_counters.fetch, self._fetcher.sessions)
         logins.count = lambda site: self._site_counters.of(site).add("site/logins")
         self._page_processor = page_processor = PageProcessor(

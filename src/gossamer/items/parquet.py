@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from gossamer.errors import ExportStopped, PackageMissing
 from gossamer.items import lines
@@ -157,6 +157,18 @@ def write(source: ItemConsumer, path: Path, before: ExistingFile, chosen: Sequen
     finally:
         os.close(fd)
     source.keep({p: at for p, at in until.items() if at != source.positions[p]})
+    return written
+
+
+def write_whole(stream: IO[bytes], items: Callable[[], Iterator[Item]]) -> int:
+    """Write a file of these items, which are read twice; how many there are."""
+    arrow, parquet = package()
+    kinds, written = kinds_in(items(), {}, None), 0
+    schema = arrow.schema([(name, _type(arrow, kind)) for name, kind in kinds.items()])
+    with parquet.ParquetWriter(stream, schema) as writer:
+        for rows in _grouped(items()):
+            writer.write_table(_table(arrow, schema, kinds, rows))
+            written += len(rows)
     return written
 
 

@@ -328,7 +328,7 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_ITEMS",
         "auto",
         one_of("auto", "stream", "off"),
-        "Whether items go into the crawl's stream with their page: `stream`, `off`, or `auto` (if the fleet writes FEEDS from it, those of this worker or of another that is running, or if the project has neither FEEDS nor ITEM_PIPELINES, so that the items are kept).",
+        "Whether items go into the crawl's stream with their page: `stream`, `off`, or `auto` (if the fleet writes FEEDS from it, those of this worker or of another that is running, or if the project has neither FEEDS nor ITEM_PIPELINES, so that the items are kept). Of sites: the records of layers without a table, with `stream` also those that are stored.",
     ),
     Setting(
         "GOSSAMER_FEEDS",

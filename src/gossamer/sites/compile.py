@@ -208,6 +208,11 @@ class CompiledSite:
         content.text()
         return f"{content.codec()} (a guess)" if content.doubt == GUESSED else content.codec()
 
+    def brings_records(self, layer: str) -> bool:
+        """Whether pages of a layer have records."""
+        rule = self.layers[layer]
+        return bool(rule.fields or rule.handler)
+
     def own_url(self, layer: str, page: Response) -> str:
         """The URL that a page is stored under: the one it was fetched from, or, if the identity says so, the one it names as its own."""
         rule = self.layers.get(layer)

@@ -10,7 +10,7 @@ from sqlalchemy import Table as SqlTable
 from sqlalchemy.sql import ColumnElement
 
 from gossamer.errors import StoreError
-from gossamer.model.table_layout import LINK, TableLayout
+from gossamer.model.table_layout import DIGEST, LINK, TableLayout
 from gossamer.store.rows.identities import plain
 from gossamer.store.statements import TableStatements
 
@@ -25,6 +25,14 @@ def read(ask: Ask, tables: TableStatements, shape: TableLayout) -> Iterator[dict
     table = tables.of[shape.name]
     names = list(shape.columns)
     query = select(*(table.c[name] for name in shape.primary), *tables.database.selected(table, shape, names))
+    yield from _pages(ask, tables, shape, query, shape.primary, names)
+
+
+def with_key(ask: Ask, tables: TableStatements, shape: TableLayout, key: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The row with this key, as Python's values, of a table that is found by the digest of its key."""
+    table, names = tables.of[shape.name], list(shape.columns)
+    query = select(*(table.c[name] for name in shape.primary), *tables.database.selected(table, shape, names))
+    query = query.where(table.c[DIGEST] == shape.digest_of(key))
     yield from _pages(ask, tables, shape, query, shape.primary, names)
 
 

@@ -234,6 +234,10 @@ class Store(Closeable):
             lambda connection: sources.count(connection, self._known.sql, site, number), reading=True
         )
 
+    def with_key(self, table: Table | str, key: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The row with this key, if it is there, of a table whose key is text."""
+        return query.with_key(self._ask, self._known.sql, self._shape(table), key)
+
     @property
     def database(self) -> Database:
         return self._database

@@ -64,11 +64,12 @@ def crawl(
     The workers are processes of this machine. What an earlier crawl left is finished; if it left nothing, a new round
     begins (GOSSAMER_ROUND). Shows pages per second, the queue and problems while it crawls. A worker that dies is
     replaced. Ctrl-C stops all of them cleanly and keeps what is left for --resume. Exit code 0 means that nothing is
-    left; what failed for good is among the dead letters. Exit code 1: something is left, no seed of the sites could be
-    read, or their hook after_round failed. Exit code 4: nothing is left, but a feed lacks items.
+    left; what failed for good is among the dead letters. With -O, a site's records of the round are written to FILE (.json, .jsonl,
+    .csv, .parquet) when the command ends. Exit code 1: something is left, no seed of the sites could be
+    read, or their hook after_round failed. Exit code 4: nothing is left, but a feed, or the file of -O, lacks items.
     """
     arguments, chosen = spider.pairs(argument, "-a"), spider.settings(given, where)
-    files = spider.feeds(overwrite, added)
+    files = {} if are_sites(names) else spider.feeds(overwrite, added)
     if spider.STDOUT in files.get("FEEDS", ()):
         raise typer.BadParameter(
             "what a worker of `gossamer crawl` writes to standard output is in its log: write a file, or follow the items with "
@@ -78,14 +79,16 @@ def crawl(
     if fresh and resume:
         raise typer.BadParameter("--fresh starts over and --resume continues; give one of them")
     if are_sites(names):
-        if files:
-            raise typer.BadParameter("-O and -o are for spiders; sites have `store`, and `gossamer items export`")
+        if added:
+            raise typer.BadParameter(
+                "-o is for spiders; for sites, -O writes the records of the round, and `gossamer items export` adds what is new"
+            )
         if arguments:
             raise typer.BadParameter(
                 "-a is for spiders; what differs from site to site are its `params`, given by --param"
             )
         paths = [Path(name) for name in names]
-        asked = CrawlOptions(paths, workers, resume, repeat, layer, log, json, param or (), fresh, yes)
+        asked = CrawlOptions(paths, workers, resume, repeat, layer, log, json, param or (), fresh, yes, overwrite or ())
         crawl_sites(asked, options.load_given(chosen), chosen)
         return
     if repeat or layer or param:

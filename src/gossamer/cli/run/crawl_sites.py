@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import typer
 
-from gossamer.cli import output, params
+from gossamer.cli import output, params, round_file
 from gossamer.cli.run.embedded_planner import planning
 from gossamer.cli.run.fields import FieldCounts
 from gossamer.cli.run.fresh import drop_crawl
@@ -53,6 +53,7 @@ class CrawlOptions(NamedTuple):
     param: Sequence[str] = ()
     fresh: bool = False
     yes: bool = False
+    overwrite: Sequence[str] = ()
 
 
 def are_sites(names: Sequence[str]) -> bool:
@@ -107,6 +108,8 @@ def crawl_loaded(
     if not sites:
         raise typer.BadParameter("none of these sites is active, or their weight is 0")
     _check_layer(sites, asked.layer)
+    out = round_file.checked(asked.overwrite, sites, settings, asked.repeat) if asked.overwrite else None
+    feed = round_file.SiteFeed(settings, sites[0].site, out) if out is not None else None
     number = asked.workers or min(MOST_WORKERS, cores())
     with ValkeyFrontier.open(hasty(settings)) as frontier:
         if asked.fresh:
@@ -119,21 +122,33 @@ def crawl_loaded(
         Registry(frontier).push_all(texts, who=who)
         groups = _begin(frontier, sites, asked, who)
         if not groups:
+            if feed is not None and feed.is_unfinished:
+                _finish(feed)
             return None
         seeds = SeedCounts(frontier, groups, asked.resume)
         fields = FieldCounts(frontier, [site for site in sites if site.site in groups])
         then = {name: read_progress_of(frontier, [name]) for name in groups}
         local = [digest(one.text) for one in texts]
-        commands = [site_command(groups, asked, given, local, grant.code) for _ in range(number)]
+        words = {**given, **round_file.STREAM} if feed is not None else given
+        commands = [site_command(groups, asked, words, local, grant.code) for _ in range(number)]
         # With one layer alone, only its workers know when a round is over.
-        with planning(settings) if asked.repeat and not asked.layer else nullcontext():
+        with planning(settings) if asked.repeat and not asked.layer else nullcontext(), feed or nullcontext():
             report = run_fleet(frontier, settings, commands, asked.log, then)
+        if feed is not None:
+            report.lacks_records = _finish(feed)
         seeds.read(frontier)
         fields.read(frontier)
         report.seeds, report.fields = seeds, fields
         if not asked.repeat:
             _say_who_visits(frontier, [site for site in sites if site.site in groups])
         return report
+
+
+def _finish(feed: round_file.SiteFeed) -> bool:
+    """Write the file of `-O`; whether it lacks records."""
+    result = feed.finish()
+    feed.report(result)
+    return result.lacking > 0
 
 
 def _begin(frontier: ValkeyFrontier, sites: list[SiteSpec], asked: CrawlOptions, who: str) -> list[str]:
@@ -265,5 +280,6 @@ def crawl_again(asked: CrawlOptions, given: dict[str, str]) -> str:
     words = ["gossamer", "crawl", *map(str, asked.paths), "--resume"]
     words += [word for value in asked.param for word in (params.OPTION, value)]
     words += ["--layer", asked.layer] if asked.layer else []
+    words += [word for value in asked.overwrite for word in ("-O", value)]
     words += [word for name, value in given.items() for word in ("-s", f"{name}={shown_value(name, value)}")]
     return shlex.join(words)

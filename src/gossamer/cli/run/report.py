@@ -65,6 +65,8 @@ class CrawlReport:
         """Of sites: which seeds were read."""
         self.fields: FieldCounts | None = None
         """Of sites: which fields were found nowhere."""
+        self.lacks_records = False
+        """Of a site: the file of -O lacks some of the round's records."""
 
     def figures(self, name: str) -> dict[str, Any]:
         """One group's, for JSON."""
@@ -136,7 +138,11 @@ class CrawlReport:
             return exit_codes.FAILED
         if none_read or self.hooks:
             return exit_codes.FAILED
-        return exit_codes.LACKING if any(one.code == exit_codes.LACKING for one in fleet.failed) else exit_codes.OK
+        return (
+            exit_codes.LACKING
+            if self.lacks_records or any(one.code == exit_codes.LACKING for one in fleet.failed)
+            else exit_codes.OK
+        )
 
 
 def _failed_hooks(frontier: ValkeyFrontier, group: str, since: float) -> dict[int, str]:

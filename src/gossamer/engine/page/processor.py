@@ -235,11 +235,14 @@ class PageProcessor:
                 # The server answers for another version than the one that was read: the next try has the page whole.
                 await self._forget(site, known)
                 raise PageFailed("invalid", "status 304 for another version (ETag) than the one that was asked for.")
+            if (items := await self._reader.unchanged(layer, response)) is None:
+                await self._forget(site, known)
+                raise PageFailed("invalid", "status 304 for a page that has no row in the store any more.")
             await self._reader.note(layer, request, PageOutcome.UNCHANGED)
             counters.add("site/unchanged")
             self._seeds.read(request)
             self._came[identity(lease)] = site, known, {}
-            return Settlement(lease, visit=PageVisit(status) if layer.recorded else None)
+            return Settlement(lease, items=items, visit=PageVisit(status) if layer.recorded else None)
         if known is not None:
             await self._forget(site, known)
         if there := redirects.other_layer(layer, request, response.url):
@@ -290,7 +293,8 @@ class PageProcessor:
         # Whoever looks for missing children wants the links of a page, changed or not.
         whole = request.again or request.way.session
         if self._versions.enabled and request.method == "GET" and not whole:
-            return await self._versions.known(layer.site, lease, context_of(request, layer.stores_parent))
+            known = await self._versions.known(layer.site, lease, context_of(request, layer.stores_parent))
+            return known._replace(read_with="") if self._reader.wants_whole(layer) else known
         return None
 
     def _session_over(self, layer: ServedLayer, response: Response, session: int) -> str:

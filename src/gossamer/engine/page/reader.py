@@ -20,7 +20,7 @@ from gossamer.engine.page.seeds import is_seed
 from gossamer.engine.records import RecordSink
 from gossamer.engine.rounds.hold import RoundHolds, check_hold
 from gossamer.engine.sites import ServedLayer
-from gossamer.errors import ArchiveFailed, StoreError, StoreRefused
+from gossamer.errors import ArchiveFailed, StoreError, StoreRefused, StoreUnavailable
 from gossamer.frontier import codec
 from gossamer.model import Ending, Lease, PageVisit, Settlement
 from gossamer.model.counter_names import (
@@ -56,6 +56,7 @@ from gossamer.sites.extract.turns import MARK, has_lists
 from gossamer.sites.page import LimitExceeded, PageVerdict, Reading
 from gossamer.sites.plan import FEED, SITEMAP
 from gossamer.sites.tables.parts import turns
+from gossamer.sites.tables.tables import PageRows, page_rows
 
 logger = logging.getLogger(__name__)
 
@@ -138,7 +139,10 @@ class PageReader:
         payload_max: int,
         holds: RoundHolds,
         scrapy_fetcher: ScrapyFetcher | None = None,
+        streams: bool = False,
     ) -> None:
+        """`streams`: all records go into the item stream, also those that are stored."""
+        self._streams = streams
         self._children, self._record_sink, self._archive = children, record_sink, archive
         self._site_counters, self._payload_max, self._scrapy_fetcher = site_counters, payload_max, scrapy_fetcher
         self._keys, self._holds = KeyMemory(), holds
@@ -338,7 +342,7 @@ class PageReader:
         items = [
             codec.encode({"layer": one.layer, **about, **one.fields}, limit=self._payload_max)
             for one in records
-            if one.layer not in tables
+            if self._streams or one.layer not in tables
         ]
         records = [one for one in records if one.layer in tables] if items else records
         if not (records or (layer.site.keeps_gone and layer.rule is not None)):
@@ -360,7 +364,32 @@ class PageReader:
         for name, lost in layer.site.compiled.overwritten(layer.name, records).items():
             counters.add(OVERWRITTEN + name, lost)
         self._count_replaced(layer, request, response, records)
-        return items, len(records)
+        return items, 0 if self._streams else len(records)
+
+    def wants_whole(self, layer: ServedLayer) -> bool:
+        """Whether a page must be fetched whole, since its records are wanted and cannot be read back from the store."""
+        return (
+            self._streams
+            and layer.rule is not None
+            and layer.site.compiled.brings_records(layer.name)
+            and _rows(layer) is None
+        )
+
+    async def unchanged(self, layer: ServedLayer, response: Response) -> list[bytes] | None:
+        """The records of a page that has not changed, as items, if they are wanted: from the store. None if they are not there."""
+        if not self._streams or layer.rule is None or (rows := _rows(layer)) is None:
+            return []
+        url = layer.site.compiled.canonical(layer.name, response.url)
+        try:
+            records = await self._record_sink.read_page(layer.site, rows, url)
+        except StoreUnavailable:
+            raise PageFailed(
+                STORE_UNAVAILABLE, "The database could not be reached in time.", after=self._record_sink.pause
+            ) from None
+        except StoreError as error:
+            raise PageFailed("store_refused", str(error), again=False) from error
+        about = {"layer": layer.name, "url": response.url}
+        return [codec.encode({**about, **one}, limit=self._payload_max) for one in records] or None
 
     def _count_replaced(
         self, layer: ServedLayer, request: PageRequest, response: Response, records: Sequence[Record]
@@ -480,3 +509,8 @@ def _is_empty(records: Iterable[Any], path: Sequence[str]) -> bool:
     if more:
         return all(_is_empty(value if isinstance(value, list) else [value], more) for value in values)
     return all(value in (None, [], "") for value in values)
+
+
+def _rows(layer: ServedLayer) -> PageRows | None:
+    site = layer.site.compiled
+    return None if layer.canonical or site.part(layer.name) is not None else page_rows(site.site, layer.name)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from gossamer.model.page import Record
 from gossamer.model.table import GAPS, PAGES, SOURCES, Column, PagePart, Row, Table
 from gossamer.sites.extract.clean import gives_list
 from gossamer.sites.format import ChildTable, FieldRule, Kind, SiteSpec, StoreRule, stored_fields
 from gossamer.sites.python.table import FunctionTable
-from gossamer.sites.tables.parts import TableParts, digest, joined
+from gossamer.sites.tables.parts import URL, TableParts, digest, joined
 
 EXTRA = {
     "url": "text",
@@ -79,6 +79,29 @@ def tables(site: SiteSpec) -> list[Table]:
     pages = [PAGES] if TableParts(site, found, EXTRA).templates else []
     sources = [SOURCES, GAPS] if any(rule.gone for rule in site.store.values()) else []
     return [*joined(table for each in found.values() for table in each), *pages, *sources]
+
+
+class PageRows(NamedTuple):
+    """Where the rows of a page are: the table, its column with the page's identity, and the column of each field."""
+
+    table: str
+    url: str
+    columns: Mapping[str, str]
+
+
+def page_rows(site: SiteSpec, layer: str) -> PageRows | None:
+    """None if the rows of a page cannot be read back, or not without reading them all: what they were made of is in several tables or
+    rows, or may be of an earlier version of the page."""
+    rule = site.store.get(layer)
+    if rule is None or site.layers[layer].handler is not None or rule.history or rule.archive or rule.existing:
+        return None
+    shape = _TableShape.of(site, layer)
+    if shape.children or rule.key != (URL,) or URL not in shape.extras:
+        return None
+    fields = stored_fields(site.layers[layer].fields)
+    return PageRows(
+        shape.name, column_of(rule, URL), {one: column.name for one, column in shape.columns if one in fields}
+    )
 
 
 class _TableShape:

@@ -1,0 +1,256 @@
+"""`gossamer crawl FILE.yaml -O shop.csv`: the records of a site's round in one file.
+
+While the round goes on, its items are copied to FILE.items, beside which FILE.items.position says how far that has come. When the command ends, FILE is
+written of them as a whole, and appears under its name when it is complete. What a command that was interrupted has copied, --resume goes on with.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import socket
+import threading
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import IO, Any, Literal, NamedTuple
+
+import typer
+
+from gossamer.cli import output
+from gossamer.errors import ExportStopped, FrontierError, GossamerError, SettingError
+from gossamer.frontier import codec
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.items import lines, parquet
+from gossamer.items import rows as item_rows
+from gossamer.items.consumer import Item, ItemConsumer
+from gossamer.items.position import held, sync
+from gossamer.model import RoundInfo
+from gossamer.settings import Settings
+from gossamer.sites.format import SiteSpec
+
+Form = Literal["json", "jsonl", "csv", "parquet"]
+FORMS: dict[str, Form] = {
+    ".json": "json", ".jsonl": "jsonl", ".jl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet", ".pq": "parquet"
+}  # fmt: skip
+POLL_SECONDS = 1.0
+STREAM = {"GOSSAMER_ITEMS": "stream"}
+"""The setting by which workers put all records into the stream, also those that they store."""
+
+
+class FeedResult(NamedTuple):
+    """How many records FILE has, and how many of the round it lacks."""
+
+    written: int
+    lacking: int
+
+
+def checked(overwrite: Sequence[str], sites: Sequence[SiteSpec], settings: Settings, repeat: bool) -> Path:
+    """The file that `-O` names, if the sites can be written to it; typer.BadParameter or SettingError says why not."""
+    if len(overwrite) > 1 or len(sites) > 1:
+        raise typer.BadParameter("-O writes the records of one site to one file; crawl the sites one by one")
+    if repeat:
+        raise typer.BadParameter("-O writes the records of one round; leave --repeat out")
+    path = Path(overwrite[0])
+    if path.suffix.lower() not in FORMS:
+        raise typer.BadParameter(f"{str(path)!r} does not show the format; it ends in .json, .jsonl, .csv or .parquet")
+    if path.suffix.lower() in (".parquet", ".pq"):
+        parquet.package()
+    if not path.absolute().parent.is_dir() or path.is_dir():
+        raise typer.BadParameter(f"{path} cannot be written: there is no such folder, or it is one itself")
+    if settings["GOSSAMER_ITEMS"] == "off":
+        raise SettingError("-O is written from the item stream, and GOSSAMER_ITEMS is off. Leave it unset.")
+    [site] = sites
+    for name, layer in site.layers.items():
+        asked = (layer.request, site.request)
+        said = next((one.conditional for one in asked if one is not None and one.conditional is not None), False)
+        if said and name not in site.store and (layer.fields or layer.handler):
+            raise typer.BadParameter(
+                f"the layer {name} has `conditional: true` and no table: the records of a page that has not changed could not be written to {path}. "
+                f"Give it one by store.{name}, or leave `conditional` or -O out"
+            )
+    return path
+
+
+class SiteFeed:
+    """The file of a site's present round, while a fleet crawls it."""
+
+    def __init__(self, settings: Settings, site: str, path: Path) -> None:
+        self._settings, self._site, self._path = settings, site, path
+        self._spool = Path(f"{path}.items")
+        self._position = Path(f"{self._spool}.position")
+        self._consumer_end = blake2b(f"{socket.gethostname()} {path.absolute()}".encode(), digest_size=8).hexdigest()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
+        self._problem: Exception | None = None
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether a command that was interrupted has left something to write."""
+        return self._spool.exists() or not self._path.exists()
+
+    def __enter__(self) -> SiteFeed:
+        with ValkeyFrontier.open(self._settings) as frontier:
+            self._copy(frontier)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def finish(self) -> FeedResult:
+        """Write FILE of the round's records that are there. GossamerError or OSError if that fails."""
+        if isinstance(self._problem, OSError):
+            raise self._problem
+        with ValkeyFrontier.open(self._settings) as frontier:
+            info = self._copy(frontier)
+            if info is None:
+                return FeedResult(0, 0)
+            with self._held(frontier, info):
+                written = self._write()
+                if info.ended is None and not frontier.drained(self._site).drained:
+                    return FeedResult(written, 0)
+                gone = dict.fromkeys(range(frontier.partitions), "gone")
+                frontier.keep_items(self._site, self._consumer(info), gone)
+                self._spool.unlink(missing_ok=True)
+                self._position.unlink(missing_ok=True)
+            info = next((one for one in frontier.rounds(self._site, 2) if one.round == info.round), info)
+            return FeedResult(written, max(0, info.items - written))
+
+    def report(self, result: FeedResult) -> None:
+        """Say what FILE has."""
+        output.write_notice(f"{output.counted(result.written, 'record')} written to {self._path}")
+        if result.lacking:
+            output.write_notice(
+                f"{self._path} lacks {result.lacking:,} of the records of the round: they were brought before -O was given, or by workers without "
+                f"it. For all of them, crawl {self._site} again with -O"
+            )
+
+    def _run(self) -> None:
+        with ValkeyFrontier.open(self._settings) as frontier:
+            while not self._ended.wait(POLL_SECONDS):
+                try:
+                    self._copy(frontier)
+                except FrontierError:
+                    continue  # the workers say so, too
+                except (GossamerError, OSError) as error:
+                    self._problem = error
+                    return
+
+    def _consumer(self, info: RoundInfo) -> str:
+        where = re.sub(r"[^A-Za-z0-9_.]+", "_", f"{socket.gethostname()}_{self._path.name}")[:60]
+        return f"feed-r{info.round}-{where}-{self._consumer_end}"
+
+    def _copy(self, frontier: ValkeyFrontier) -> RoundInfo | None:
+        """Copy what is new; the round, None if none has begun."""
+        from gossamer.scrapy.feeds.position import forget_past, starts
+
+        if not any(row.group == self._site for row in frontier.counts(brief=True).groups):
+            return None
+        info = next(iter(frontier.rounds(self._site, 1)), None)
+        if info is None or info.began is None:
+            return None
+        self._discard_other_rounds(self._owner(frontier, info))
+        forget_past(frontier, self._site, info.round)
+        with held(self._spool, self._owner(frontier, info)) as marks:
+            known = marks.mark.positions
+            if not known:
+                # What was copied before is not there any more.
+                gone = dict.fromkeys(range(frontier.partitions), "gone")
+                frontier.keep_items(self._site, self._consumer(info), gone)
+                known = starts(frontier, info)
+            source = ItemConsumer(frontier, self._site, self._consumer(info), known)
+            lines.write(source, self._spool, marks, _Spooled(), lambda _: None)
+        return info
+
+    def _owner(self, frontier: ValkeyFrontier, info: RoundInfo) -> dict[str, str]:
+        return {
+            "crawl": frontier.crawl, "group": self._site, "consumer": self._consumer(info), "format": "items", "began": f"{info.began}",
+        }  # fmt: skip
+
+    def _held(self, frontier: ValkeyFrontier, info: RoundInfo) -> Any:
+        return held(self._spool, self._owner(frontier, info))
+
+    def _discard_other_rounds(self, owner: dict[str, str]) -> None:
+        """What was copied of an earlier round, or for another crawl, unless another command still does so."""
+        if not self._position.exists():
+            self._spool.unlink(missing_ok=True)
+            return
+        with self._position.open("rb") as note:
+            try:
+                fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ExportStopped(
+                    f"{self._path} is being written by another command. Wait for it, or name another file."
+                ) from None
+            try:
+                is_ours = json.loads(note.readline() or b"{}") == owner
+            except ValueError:
+                is_ours = False
+            if not is_ours:
+                self._spool.unlink(missing_ok=True)
+                self._position.unlink()
+
+    def _write(self) -> int:
+        part, form = Path(f"{self._path}.part"), FORMS[self._path.suffix.lower()]
+        try:
+            with part.open("wb") as stream:
+                written = _WRITERS[form](stream, self._items)
+                sync(stream)
+            part.replace(self._path)
+        finally:
+            part.unlink(missing_ok=True)
+        folder = os.open(self._path.absolute().parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+        return written
+
+    def _items(self) -> Iterator[Item]:
+        with self._spool.open("rb") as spool:
+            for line in spool:
+                yield codec.decode(b64decode(line))
+
+
+class _Spooled:
+    """Items as lines that keep their types."""
+
+    fields: tuple[str, ...] | None = None
+
+    def head(self) -> bytes:
+        return b""
+
+    def line(self, item: Item) -> bytes:
+        return b64encode(codec.encode(dict(item))) + b"\n"
+
+
+def _json(stream: IO[bytes], items: Callable[[], Iterator[Item]]) -> int:
+    written = 0
+    for item in items():
+        stream.write((b",\n" if written else b"[\n") + item_rows.line(item).rstrip(b"\n"))
+        written += 1
+    stream.write(b"\n]\n" if written else b"[]\n")
+    return written
+
+
+def _jsonl(stream: IO[bytes], items: Callable[[], Iterator[Item]]) -> int:
+    return sum(bool(stream.write(item_rows.line(item))) for item in items())
+
+
+def _csv(stream: IO[bytes], items: Callable[[], Iterator[Item]]) -> int:
+    columns = tuple(dict.fromkeys(name for item in items() for name in item))
+    if not columns:
+        return 0
+    form = lines.CsvLines(columns, chosen=True)
+    stream.write(form.head())
+    return sum(bool(stream.write(form.line(item))) for item in items())
+
+
+_WRITERS: dict[Form, Callable[[IO[bytes], Callable[[], Iterator[Item]]], int]] = {
+    "json": _json, "jsonl": _jsonl, "csv": _csv, "parquet": parquet.write_whole
+}  # fmt: skip

@@ -1,0 +1,184 @@
+"""`gossamer crawl FILE.yaml -O out.json`: the records of the round, whatever is stored, interrupted or not sent again."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import sqlite3
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tests.support.example_sites import Place
+from tests.support.fork_server import Program
+from tests.support.site import Reply, Site
+
+from gossamer.testing.process import wait_until
+from gossamer.testing.servers import Server
+
+pytestmark = pytest.mark.timeout(300)
+
+PAGES = 6
+FILE = """
+site: shop
+seeds: [SITE/list]
+politeness: {robots: ignore, hosts: {HOST: {concurrency: 2}}}
+request: {retries: 0}
+seen: round
+layers:
+  list: {match: ^/list, follow: [{css: a, to: item}]}
+  item:
+    match: ^/item/
+    request: {conditional: CONDITIONAL}
+    fields: {id: {from: url, regex: '(\\d+)$', type: int}, price: {css: b, type: int}}
+"""
+STORED = "store: {item: {table: items KEY}}\n"
+
+
+@pytest.fixture
+def place(tmp_path: Path, valkey_server: Server, crawl_name: str) -> Place:
+    return Place(tmp_path, valkey_server, crawl_name)
+
+
+def write(place: Place, site: Site, store: bool = False, conditional: bool = False, key: str = "") -> None:
+    text = FILE.replace("SITE", site.url).replace("HOST", site.host).replace("CONDITIONAL", str(conditional).lower())
+    place.write(text + (STORED.replace("KEY", key) if store else ""))
+
+
+def serve(site: Site, prices: dict[int, int], unchanged: frozenset[int] = frozenset()) -> None:
+    site.visits.clear()
+    listed = "".join(f'<a href="/item/{number}">{number}</a>' for number in prices)
+    site.on("/list", Reply(body=f"<h1>Shop</h1>{listed}"))
+    for number, price in prices.items():
+        whole = Reply(body=f"<b>{price}</b>", headers={"ETag": f'"{number}-{price}"'})
+        site.on(f"/item/{number}", Reply(304, body="") if number in unchanged else whole)
+
+
+def records(file: Path) -> Counter[tuple[int, int]]:
+    """Number and price of each record."""
+    if file.suffix == ".parquet":
+        import pyarrow.parquet as parquet  # type: ignore[import-untyped]
+
+        rows = parquet.read_table(file).to_pylist()
+    elif file.suffix == ".csv":
+        rows = list(csv.DictReader(file.read_text().splitlines()))
+    elif file.suffix == ".json":
+        rows = json.loads(file.read_text())
+    else:
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert all(row["layer"] == "item" and row["url"].endswith(f"/item/{row['id']}") for row in rows)
+    return Counter((int(row["id"]), int(row["price"])) for row in rows)
+
+
+def left(place: Place) -> list[str]:
+    return sorted(path.name for path in place.directory.glob("out.*"))
+
+
+@pytest.mark.parametrize("store", [False, True], ids=["items", "stored"])
+@pytest.mark.parametrize("name", ["out.json", "out.jsonl", "out.csv", "out.parquet"])
+def test_each_round_begins_the_file_anew(place: Place, name: str, store: bool) -> None:
+    out, prices = place.directory / name, {number: 100 + number for number in range(PAGES)}
+    with Site() as site:
+        write(place, site, store)
+        for _ in range(2):
+            serve(site, prices)
+            place.run("crawl", "site.yaml", "-O", name)
+            assert records(out) == Counter(prices.items())
+            assert left(place) == [name]
+            prices = {number: price + 1 for number, price in prices.items() if number > 1}
+        serve(site, {})
+        place.run("crawl", "site.yaml", "-O", name)
+        assert records(out).total() == 0
+    if store:
+        assert len(place.rows("select id from items")) == PAGES
+
+
+@pytest.mark.parametrize("key", ["", ", key: [id]"], ids=["by-url", "by-id"])
+def test_records_of_pages_that_have_not_changed_are_written_too(place: Place, key: str) -> None:
+    every, prices = frozenset(range(PAGES)), {number: 100 + number for number in range(PAGES)}
+    out = place.directory / "out.jsonl"
+    with Site() as site:
+        write(place, site, True, True, key)
+        for changed in (every, frozenset({3}), frozenset({1, 3})):
+            prices |= {number: prices[number] + 1 for number in changed}
+            # Rows that are not found by their page's URL need the page.
+            serve(site, prices, every - changed if not key else frozenset())
+            place.run("crawl", "site.yaml", "-O", "out.jsonl")
+
+            assert records(out) == Counter(prices.items())
+        sent = [visit.headers.get("If-None-Match") for visit in site.visits if visit.path.startswith("/item/")]
+        assert {tag is not None for tag in sent} == {not key}
+        # Later rounds without the file know what was read with it.
+        serve(site, prices, every)
+        place.run("crawl", "site.yaml")
+        sent = [visit.headers.get("If-None-Match") for visit in site.visits if visit.path.startswith("/item/")]
+        assert None not in sent
+    assert dict(place.rows("select id, price from items")) == prices
+
+
+def stored(place: Place, number: int) -> bool:
+    with suppress(sqlite3.OperationalError):
+        return len(place.rows("select id from items")) >= number
+    return False
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_crawl_that_was_interrupted_goes_on_with_its_file(place: Place, how: signal.Signals) -> None:
+    prices = {number: 100 + number for number in range(PAGES)}
+    out = place.directory / "out.csv"
+    with Site() as site:
+        write(place, site, True)
+        serve(site, prices)
+        site.hold("/item/5")
+        with place.start("crawl", "site.yaml", "-O", "out.csv", "-w", "1") as running:
+            site.reached("/item/5")
+            wait_until(lambda: stored(place, 3), "some rows", 60)
+            running.send_signal(how)
+            site.release("/item/5")
+            running.wait(120)
+        if how is signal.SIGINT:
+            assert records(out) <= Counter(prices.items())
+        place.run("crawl", "site.yaml", "-O", "out.csv", "--resume")
+        assert records(out) == Counter(prices.items())
+        assert left(place) == ["out.csv"]
+
+
+def test_a_file_that_lacks_records_says_so(place: Place) -> None:
+    prices = {number: 100 + number for number in range(PAGES)}
+    out = place.directory / "out.jsonl"
+    with Site() as site:
+        write(place, site, True)
+        serve(site, prices)
+        site.hold("/item/1", "/item/2")
+        with Program("gossamer", ["crawl", "site.yaml", "-w", "1"], place.environ, place.directory) as running:
+            site.reached("/item/1")
+            site.reached("/item/2")
+            running.send_signal(signal.SIGINT)
+            wait_until(lambda: "stopping" in running.errors(), "the workers to be told", 60)
+            site.release("/item/1", "/item/2")
+            running.wait(120)
+        missing = len(place.rows("select id from items"))
+        assert 0 < missing < PAGES
+        place.run("crawl", "site.yaml", "-O", "out.jsonl", "--resume", code=4)
+        assert records(out).total() == PAGES - missing
+        place.run("crawl", "site.yaml", "-O", "out.jsonl")
+        assert records(out) == Counter(prices.items())
+
+
+def test_what_cannot_be_written_is_refused_before_a_round_is_spent(place: Place) -> None:
+    with Site() as site:
+        write(place, site, conditional=True)
+        serve(site, {1: 1})
+        for words, why in (
+            (("-O", "out.json"), "the layer item has `conditional: true` and no table"),
+            (("-O", "out.txt"), "does not show the format"),
+            (("-o", "out.json"), "-o is for spiders"),
+            (("-O", "out.json", "-O", "more.json"), "one site to one file"),
+            (("-O", "absent/out.json"), "cannot be written"),
+            (("-O", "out.json", "--repeat"), "leave --repeat out"),
+        ):
+            assert why in place.said("crawl", "site.yaml", *words, code=2)[1]
+        assert site.visits == []
+    assert left(place) == []
