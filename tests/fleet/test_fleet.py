@@ -139,12 +139,13 @@ def test_one_that_is_always_killed_is_given_up(fleet_of: Make) -> None:
     assert made.said[-1] == "worker 1 was killed by SIGKILL, 3 times in a row; its place stays empty"
 
 
-def test_deaths_after_long_work_are_not_in_a_row() -> None:
+def test_deaths_after_work_are_not_in_a_row() -> None:
     worker = WorkerProcess(1, [], None)
     worker._since = -STEADY_SECONDS
-    assert all(worker.may_restart(1) for _ in range(5))
+    assert all(worker.may_restart(1, 0) for _ in range(5))
     worker._since = float("inf")
-    assert [worker.may_restart(1) for _ in range(2)] == [False, False]
+    assert all(worker.may_restart(1, 1) for _ in range(5))
+    assert [worker.may_restart(1, 0) for _ in range(2)] == [False, False]
 
 
 def test_a_stop_lets_them_finish(fleet_of: Make) -> None:

@@ -93,8 +93,8 @@ def test_a_connection_that_the_server_may_have_closed_itself_says_nothing() -> N
         here.execute("CONFIG", "SET", "timeout", "100")
         with connect(load({"GOSSAMER_URL": server.url}, {})) as other:
             there = presence(other, "main")
-            assert not closed(here, "main", there, 10.0)
-        wait_until(lambda: closed(here, "main", there, 10.0), "the server to notice that it is closed")
-        assert not closed(here, "main", there, 101.0)
+            assert not closed(here, "main", {there: 10.0})
+        wait_until(lambda: closed(here, "main", {there: 10.0}), "the server to notice that it is closed")
+        assert not closed(here, "main", {there: 101.0})
         here.execute("CONFIG", "SET", "timeout", "0")
-        assert closed(here, "main", there, 101.0)
+        assert closed(here, "main", {there: 101.0})

@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self
 from gossamer import __version__
 from gossamer.model import AddOutcome, Lease, Selection, SettleOutcome
 from gossamer.settings import Settings
+from gossamer.settings.fleet_place import PLACE, own_place
 
 
 class EngineCallbacks(Protocol):
@@ -51,7 +52,7 @@ class CourierConfig:
     ahead: int = 4
     lease_seconds: float = 60.0
     renew_max: float = 1800.0
-    gone_seconds: float = 10.0
+    gone_seconds: float = 3.0
     session: str = ""
     close_seconds: float = 30.0
     info: Mapping[str, str] = field(default_factory=dict)
@@ -72,4 +73,5 @@ class CourierConfig:
 
 def worker_info(**more: str) -> dict[str, str]:
     """What every worker reports about itself, and `more`."""
-    return {"host": socket.gethostname(), "pid": str(os.getpid()), "version": __version__, **more}
+    place = {PLACE: own_place()} if own_place() else {}
+    return {"host": socket.gethostname(), "pid": str(os.getpid()), "version": __version__, **place, **more}

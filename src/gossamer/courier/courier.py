@@ -17,7 +17,7 @@ from gossamer.courier.exchange import ExchangeLoop
 from gossamer.courier.leases import HeldLease, HeldLeases, LeaseRenewal
 from gossamer.courier.outage import pause
 from gossamer.courier.pace import Need
-from gossamer.courier.reports import PendingExchange, PendingReports
+from gossamer.courier.reports import CONNECTION, PendingExchange, PendingReports
 from gossamer.courier.seen_cache import SeenCache
 from gossamer.courier.task.report import reported
 from gossamer.courier.transport import Timer, Transport
@@ -74,6 +74,7 @@ class Courier:
         self._latest: Timer | None = None
         self._closing: Callable[[], None] | None = None
         self._releasing = 0
+        self._reported = ""
         self.closed = self._gave_up = False
         self._ends: list[Callable[[], None]] = []
 
@@ -144,6 +145,10 @@ class Courier:
     def connected(self, connection: str) -> None:
         """The connection that is open as long as this worker lives: when it closes, others know that the worker is gone."""
         self._reports.connected(connection)
+
+    def is_reported(self, connection: str) -> bool:
+        """Whether the frontier knows of this connection. Safe from any thread."""
+        return self._reported == connection
 
     def crawl_delay(self, host: str, seconds: float, told: Callable[[], None] = lambda: None) -> None:
         """The robots.txt of a host asks for this delay, 0 for none: it counts for the whole fleet. Repeated until the frontier has
@@ -244,6 +249,8 @@ class Courier:
             # A new round, or another policy: what was known may be wanted again.
             self.known.clear()
         self.hints = answer.hints
+        if (info := call.told.get("info")) is not None:
+            self._reported = info.get(CONNECTION, "")
         if answer.hints.open:
             self.open_at = now
         self._take_in(call, answer, now)

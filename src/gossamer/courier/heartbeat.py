@@ -2,7 +2,8 @@
 
 Such a worker is alive, and its pages are worked on: others must not do them again. As long as the loop turns, the courier
 renews its leases itself, and the keeper does nothing. It has a connection of its own, which is open for as long as the worker
-lives: others know by it that the worker is there. In turn it looks after others that have fallen silent (see `stalls`).
+lives: others know by it that the worker is there. In turn it looks after others that are gone or have fallen silent
+(see `stalls`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import partial
 from gossamer.courier.courier import Courier
 from gossamer.courier.leases import HeldLease, Identity, identity
 from gossamer.courier.pace import PULSE
-from gossamer.courier.stalls import StallReport
+from gossamer.courier.stalls import LOOK_SECONDS, GoneWorkers, StallReport
 from gossamer.courier.transport import SharedTransport
 from gossamer.errors import GossamerError
 from gossamer.frontier.connection.presence import presence
@@ -25,10 +26,6 @@ from gossamer.model.plural import counted_were
 
 logger = logging.getLogger(__name__)
 
-LOOK = 2.5
-"""Seconds between two looks at the loop, at most."""
-PRESENT = 10.0
-"""Seconds after which the number of the connection is asked for again."""
 LATE = 1.0
 """Seconds after its send window after which a lease that was not taken is given back."""
 
@@ -48,8 +45,9 @@ class Heartbeat:
         self._turns = True
         """Whether the loop has run what was posted at `_asked_at`."""
         self._kept = 0
-        self._stall_report = StallReport(courier, link.post)
-        self._present_at = float("-inf")
+        self._gone_workers = GoneWorkers(courier, link.post)
+        self._stall_report = StallReport(courier, self._gone_workers, link.post)
+        self._present, self._present_since = "", 0.0
 
     def begin(self) -> None:
         """Run until the courier has ended. A daemon: it keeps no process from ending. A forked child has none: its couriers are new."""
@@ -73,7 +71,7 @@ class Heartbeat:
 
     def _pace(self) -> float:
         plan = self._courier.plan
-        return min(LOOK, plan.lease_seconds / 8, (plan.gone_seconds or LOOK) / 4)
+        return min(LOOK_SECONDS, plan.lease_seconds / 8, (plan.gone_seconds or LOOK_SECONDS) / 3)
 
     def _look(self) -> None:
         if self._link.over:
@@ -88,12 +86,17 @@ class Heartbeat:
         elif now - self._asked_at >= min(PULSE, self._courier.plan.lease_seconds / 4):
             self._speak_up(now)
         frontier = self._connected()
-        if now - self._present_at >= PRESENT:
-            # It may have been closed meanwhile, and another one opened.
-            self._present_at = now
-            connection = presence(frontier.connection, frontier.crawl)
+        # It may have been closed meanwhile, and another one opened.
+        connection = presence(frontier.connection, frontier.crawl)
+        if connection != self._present:
+            self._present, self._present_since = connection, now
             self._link.post(lambda: self._courier.connected(connection))
-        self._stall_report.look(frontier, now)
+        if not self._courier.is_reported(connection):
+            # Others would see that the former one is closed.
+            frontier.renew(self._courier.token, [])
+        connected = now - self._present_since
+        self._gone_workers.look(frontier, connected)
+        self._stall_report.look(frontier, now, connected)
 
     def _connected(self) -> ValkeyFrontier:
         if self._frontier is None:

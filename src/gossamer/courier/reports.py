@@ -12,6 +12,8 @@ from gossamer.courier.leases import identity
 from gossamer.courier.seen_cache import OmittedRequests
 from gossamer.model import Fetched, Lease, PartitionState, Request, Selection, Sent, Settlement, Token
 
+CONNECTION = "connection"
+"""In a worker's info: the connection that is open as long as it lives."""
 MOST_ADDED = 1000
 """Requests without a page that one exchange carries at most."""
 
@@ -102,7 +104,7 @@ class PendingReports:
         if session:
             told["session"] = session
         if self._info is not None:
-            connection = {"connection": self._connection} if self._connection else {}
+            connection = {CONNECTION: self._connection} if self._connection else {}
             told["info"], self._info = {**self._info, **connection}, None
         settle = self.settle
         if any(settlement.withheld is not None for settlement, _ in settle):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
+import secrets
 import signal
 import subprocess
 import threading
@@ -14,6 +16,9 @@ from types import FrameType
 
 from gossamer.closeable import Closeable
 from gossamer.fleet.child import start
+from gossamer.fleet.deaths import EndedWorkers
+from gossamer.frontier.valkey import ValkeyFrontier
+from gossamer.settings.fleet_place import VARIABLE
 
 RESTARTS = 5
 """How often in a row a worker that died is replaced."""
@@ -31,7 +36,7 @@ UNFINISHED = 5
 """The exit code of a worker that ended too early because its server was replaced: another one must continue, however short the
 run was."""
 STEADY_SECONDS = 60.0
-"""After this time a worker counts as well, and its earlier deaths no longer count."""
+"""After this time a worker counts as well, and its earlier deaths no longer count. So does one that has settled something."""
 LAST_BYTES = 8192
 
 
@@ -44,6 +49,8 @@ class WorkerProcess:
         self.process: subprocess.Popen[bytes] | None = None
         self.code: int | None = None
         self.restarts = 0
+        self.place = ""
+        """The name that its process was given, see `settings/fleet_place.py`."""
         self._since = 0.0
         self._deaths = 0
         self._log_from = 0
@@ -59,6 +66,8 @@ class WorkerProcess:
 
     def launch(self, environ: Mapping[str, str] | None, directory: Path | None) -> subprocess.Popen[bytes]:
         self._log_from = self.log.stat().st_size if self.log is not None and self.log.exists() else 0
+        self.place = secrets.token_hex(8)
+        environ = {**(os.environ if environ is None else environ), VARIABLE: self.place}
         self.process = start(self.command, self.log, environ, directory)
         self._since = time.monotonic()
         return self.process
@@ -72,9 +81,9 @@ class WorkerProcess:
             or (code not in (0, DECIDED, MISUSED, LACKING) and time.monotonic() - self._since >= WORKED_SECONDS)
         )
 
-    def may_restart(self, most: int) -> bool:
-        """Whether to fill the place again after a death, which is counted."""
-        if time.monotonic() - self._since >= STEADY_SECONDS:
+    def may_restart(self, most: int, settled: int) -> bool:
+        """Whether to fill the place again after a death, which is counted; `settled`: how much its worker had settled."""
+        if settled or time.monotonic() - self._since >= STEADY_SECONDS:
             self._deaths = 0
         self._deaths += 1
         return self._deaths <= most
@@ -101,8 +110,9 @@ class WorkerProcess:
 
 class Fleet(Closeable):
     """Starts a worker per command and looks after them. One that is killed by a signal, or ends with an error while it
-    works, is replaced, at most `restarts` times in a row; one that ends by itself is not. `notice` gets what people should
-    know.
+    works, is replaced, at most `restarts` times in a row without anything settled in between; one that ends by itself is not. `notice` gets
+    what people should know. The `frontier` is told of workers whose processes have ended; without one it learns of them later, and every
+    death counts that did not follow long work.
 
     Leaving the `with` block kills and reaps what still runs. To be used by one thread, which must outlive the workers.
     """
@@ -113,6 +123,7 @@ class Fleet(Closeable):
         logs: Sequence[Path | None],
         notice: Callable[[str], None],
         *,
+        frontier: ValkeyFrontier | None = None,
         restarts: int = RESTARTS,
         environ: Mapping[str, str] | None = None,
         directory: Path | None = None,
@@ -124,6 +135,7 @@ class Fleet(Closeable):
         self.stopping = 0
         """The signal that ended the fleet's work; 0 while it goes on."""
         self._notice, self._most, self._environ, self._directory = notice, restarts, environ, directory
+        self._ended_workers = EndedWorkers(frontier) if frontier is not None else None
         # What happened, from the threads that wait for the processes; None wakes whoever waits.
         self._events: queue.SimpleQueue[tuple[WorkerProcess, int] | None] = queue.SimpleQueue()
 
@@ -153,7 +165,8 @@ class Fleet(Closeable):
                     self._ended(*event)
                 event = self._events.get_nowait()
         except queue.Empty:
-            return
+            if self._ended_workers is not None:
+                self._ended_workers.look()
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         """Ask all to end: they finish what is in progress and give back what was not begun. The second time they are
@@ -173,11 +186,12 @@ class Fleet(Closeable):
 
     def _ended(self, worker: WorkerProcess, code: int) -> None:
         how = f"worker {worker.number} was killed by {_name(-code)}" if code < 0 else self._progress(worker, code)
+        settled = self._ended_workers.add(worker.place) if code and self._ended_workers is not None else None
         if self.stopping or not worker.died(code):
             worker.code = code
             if code > 0 and not self.stopping:
                 self._notice(how)
-        elif worker.may_restart(self._most):
+        elif worker.may_restart(self._most, settled or 0):
             worker.restarts += 1
             self._notice(f"{how}; another takes its place")
             self._launch(worker)

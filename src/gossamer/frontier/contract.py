@@ -297,13 +297,15 @@ class Frontier(Protocol):
         """How many workers are listed; with several partitions, the most that one of them lists."""
 
     def silent_workers(self, least: float, most: float) -> tuple[float, list[WorkerInfo]]:
-        """The server time, and the workers silent for at least `least` and at most `most` seconds; if there are
-        many, those that called last."""
+        """The server time, and the workers silent for at least `least` and at most `most` seconds."""
+
+    def turn_to_look(self, seconds: float) -> bool:
+        """Whether it is the caller's turn to look for workers that are gone: True for one caller in so many seconds."""
 
     def gone(self, incarnation: str, silent: float, groups: Sequence[str] = ()) -> int:
         """Report that a worker is gone: its leases expire now instead of at their deadlines, and so do its rights to run
         the start or to end the round of `groups`. If the worker has called within the last `silent` seconds, nothing
-        changes. Return how many leases and rights expired."""
+        changes; 0: its supervisor saw it die. Return how many leases and rights expired."""
 
     def leave(self, incarnation: str) -> None:
         """Remove a worker that has ended from the list, unless it holds something."""

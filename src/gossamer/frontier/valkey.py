@@ -174,6 +174,7 @@ class ValkeyFrontier(FunctionClient):
     workers = blocking(ReadVerbs, ReadVerbs.workers)
     workers_count = blocking(ReadVerbs, ReadVerbs.workers_count)
     silent_workers = blocking(ReadVerbs, ReadVerbs.silent_workers)
+    turn_to_look = blocking(ReadVerbs, ReadVerbs.turn_to_look)
     gone = blocking(CrawlVerbs, CrawlVerbs.gone)
     leave = blocking(ReadVerbs, ReadVerbs.leave)
     drain_worker = blocking(ReadVerbs, ReadVerbs.drain_worker)

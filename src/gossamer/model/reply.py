@@ -187,13 +187,15 @@ STAGE, LANES, OUTAGES = "stage", "lanes", "outages"
 
 
 class WorkerInfo(NamedTuple):
-    """One worker as the frontier knows it. `seen` is the server time of its last call; `held` its leases."""
+    """One worker as the frontier knows it. `seen` is the server time of its last call; `held` its leases; `settled` how many it has
+    settled."""
 
     incarnation: str
     info: Mapping[str, str]
     seen: float
     held: int
     draining: bool
+    settled: int = 0
 
     @property
     def name(self) -> str:

@@ -45,7 +45,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "GOSSAMER_GONE_SECONDS",
-        10.0,
+        3.0,
         seconds,
         "How long a worker may be silent before others check whether its connection is closed. If it is, the worker is gone, and they take what "
         "it holds at once. 0: only when its leases run out.",

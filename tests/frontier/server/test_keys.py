@@ -67,7 +67,7 @@ MADE_AGAIN = {
     "waiting", "recorded", "feeds",
 }  # fmt: skip
 LEFT = {
-    "hungry", "deadlines", "marks", "alone", "consumers", "workers", "worker_seen", "draining", "answers", "keyed", "outbox_due",
+    "hungry", "deadlines", "marks", "alone", "consumers", "workers", "worker_seen", "worker_settled", "draining", "answers", "keyed", "outbox_due",
     "purge", "cycles", "replacing", "alerts", "snapshots", "restored", "jars_began", "dropped", "versions", "version_order",
 }  # fmt: skip
 

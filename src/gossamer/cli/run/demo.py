@@ -105,7 +105,12 @@ def _crawl(stage: DemoEnvironment, workers: int) -> _CrawlResult | None:
     with (
         ValkeyFrontier.open(hasty(stage.settings)) as frontier,
         Fleet(
-            commands, logs, output.write_notice, environ={**environ, **site.PROJECT}, directory=stage.directory
+            commands,
+            logs,
+            output.write_notice,
+            frontier=frontier,
+            environ={**environ, **site.PROJECT},
+            directory=stage.directory,
         ) as fleet,
     ):
         kill = Kill(fleet, frontier, len(pages) // 2, output.write_notice)

@@ -36,7 +36,7 @@ def run_fleet(
     before = read_progress_of(frontier, names)
     # Who watches waits for nothing. But a server that is restarted or replaced when the last worker ends is no failure of the crawl.
     with ValkeyFrontier.find(settings) as patient:
-        with Fleet(commands, files, output.write_notice) as fleet:
+        with Fleet(commands, files, output.write_notice, frontier=frontier) as fleet:
             seconds = watch(fleet, WatchedFleet(frontier, title, before, names), draw=log != ONE_FILE)
         return CrawlReport(fleet, frontier if fleet.stopping else patient, then, seconds, began)
 

@@ -16,6 +16,7 @@ from gossamer.cli import exit_codes, options
 from gossamer.cli.options import argument, flag, option
 from gossamer.cli.run import spider
 from gossamer.cli.run.crawl_sites import defines_sites
+from gossamer.settings.fleet_place import pass_on
 from gossamer.sites.downloader import Downloader
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ def _begin_again(folder: Path) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os.chdir(folder)
+    pass_on()
     os.execv(sys.executable, [sys.executable, "-P", "-m", "gossamer", *sys.argv[1:]])
 
 

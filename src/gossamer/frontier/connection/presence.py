@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 
 from gossamer.errors import FrontierError, FrontierUnavailable, PermissionDenied
 from gossamer.frontier.connection import Connection
 from gossamer.frontier.server import keys
 
+USED_SECONDS = 2.0
+"""Seconds that a worker may have been silent for longer than it has not used its connection, or for less."""
 _RUN = re.compile(rb"run_id:(\w+)")
+_NUMBER = re.compile(rb"^id=(\d+) ", re.MULTILINE)
 
 
 def presence(connection: Connection, crawl: str) -> str:
@@ -26,19 +30,24 @@ def presence(connection: Connection, crawl: str) -> str:
         return ""
 
 
-def closed(connection: Connection, crawl: str, present: str, silent: float) -> bool:
-    """Whether that connection is surely closed, and not because nothing was sent on it for `silent` seconds: a server with a
-    `timeout` closes those of a process that is only stopped, too. Also False where this cannot be known."""
-    run, _, number = present.partition(":")
+def closed(connection: Connection, crawl: str, present: Mapping[str, float]) -> frozenset[str]:
+    """Those of these connections that are surely closed, and not because nothing was sent on them for so many seconds: a server with a
+    `timeout` closes those of a process that is only stopped, too. None where this cannot be known."""
     key = keys.meta(crawl)
-    if not number.isdigit() or run != run_of(connection, key):
-        return False
+    run = run_of(connection, key)
+    numbers = {one.partition(":")[2]: one for one in present if one.partition(":")[0] == run}
+    asked = [number for number in numbers if number.isdigit()]
+    if not run or not asked:
+        return frozenset()
     try:
-        if connection.execute("CLIENT", "LIST", "ID", number, key=key).strip():
-            return False
+        clients = connection.execute("CLIENT", "LIST", "ID", *asked, key=key)
     except PermissionDenied:
-        return False
-    return silent < (_timeout(connection, key) or math.inf)
+        return frozenset()
+    there = {number.decode() for number in _NUMBER.findall(clients)}
+    if there.issuperset(asked):
+        return frozenset()
+    limit = (_timeout(connection, key) or math.inf) - USED_SECONDS
+    return frozenset(numbers[number] for number in asked if number not in there and present[numbers[number]] < limit)
 
 
 def _timeout(connection: Connection, key: str) -> float:

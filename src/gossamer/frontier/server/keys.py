@@ -53,6 +53,7 @@ SUFFIXES: dict[str, str] = {
     "counters": ":c:",  # hash per group: counters of users
     "workers": ":wk",  # hash: incarnation -> what it told of itself
     "worker_seen": ":ws",  # sorted set: incarnation by last call
+    "worker_settled": ":wn",  # hash: incarnation -> leases that it has settled
     "draining": ":wd",  # set: incarnations asked to drain
     "answers": ":an:",  # string per caller: last answer
     "keyed": ":k:",  # sorted set per group: keys of unfiltered adds by time

@@ -13,7 +13,7 @@ from gossamer.frontier.snapshot import line
 from gossamer.model import Counts, Drained, GroupCounts, HostInfo, LaneCounts, SeenInfo, WorkerInfo
 from gossamer.model.reply import PAGES_FULL, TaskQueueSize
 
-WORKERS_PAGE, SILENT_LOOK = 500, 64
+WORKERS_PAGE, NAMED_MOST = 500, 64
 """The most workers that are asked for in a call."""
 LANE_NUMBERS = LaneCounts._fields.index("paused") - LaneCounts._fields.index("queued")
 """The counts that Lua keeps."""
@@ -188,23 +188,33 @@ class ReadVerbs:
         return known[-most:] if most else known
 
     def silent_workers(self, least: float, most: float) -> Verb[tuple[float, list[WorkerInfo]]]:
-        header = _workers("silent", before=least, begin=round(most * 1000), most=SILENT_LOOK)
-        replies = [read(reply) for reply in (yield [function_call("workers", base, header) for base in self.bases])]
-        names = sorted({row[0] for reply in replies for row in reply[1]})
+        names: set[str] = set()
+        now, left, skip = 0.0, list(self.bases), 0
+        while left:
+            header = _workers("silent", before=least, begin=round(most * 1000), skip=skip, most=WORKERS_PAGE)
+            replies = [read(reply) for reply in (yield [function_call("workers", base, header) for base in left])]
+            now = max(now, *(reply[0] / 1000 for reply in replies))
+            names.update(row[0] for reply in replies for row in reply[1])
+            left = [base for base, reply in zip(left, replies, strict=True) if len(reply[1]) == WORKERS_PAGE]
+            skip += WORKERS_PAGE
         if not names:
-            return max(reply[0] for reply in replies) / 1000, []
-        now, known = yield from self.named_workers(names)
+            return now, []
+        now, known = yield from self.named_workers(sorted(names))
         return now, [worker for worker in known if worker.seen <= now - least]
 
     def named_workers(self, names: Sequence[str]) -> Verb[tuple[float, list[WorkerInfo]]]:
         """The server's time, and what is known of these in all partitions: a busy worker may call one of them only."""
         now, known = 0.0, list[WorkerInfo]()
-        for first in range(0, len(names), SILENT_LOOK):
-            header = _workers("named", most=SILENT_LOOK) | {"names": list(names[first : first + SILENT_LOOK])}
+        for first in range(0, len(names), NAMED_MOST):
+            header = _workers("named", most=NAMED_MOST) | {"names": list(names[first : first + NAMED_MOST])}
             replies = [read(reply) for reply in (yield [function_call("workers", base, header) for base in self.bases])]
             now = max(reply[0] for reply in replies) / 1000
             known += _joined({row[0]: row for row in reply[1]} for reply in replies)
         return now, known
+
+    def turn_to_look(self, seconds: float) -> Verb[bool]:
+        [reply] = yield [function_call("workers", self.bases[0], _workers("turn", before=seconds))]
+        return bool(read(reply)[2])
 
     def workers_count(self) -> Verb[int]:
         """How many there are; of several partitions, the most that one of them knows."""
@@ -241,6 +251,7 @@ def _workers(
 ) -> dict[str, Any]:
     return {
         "action": action, "incarnation": incarnation, "before": round(before * 1000), "from": begin, "skip": skip, "most": most,
+        "settled": True,
     }  # fmt: skip
 
 
@@ -248,12 +259,13 @@ def _joined(partitions: Iterable[Mapping[str, Sequence[Any]]]) -> Iterable[Worke
     """Join what the partitions know of each worker: one worker calls several of them."""
     known: dict[str, WorkerInfo] = {}
     for rows in partitions:
-        for name, info, seen, held, draining in rows.values():
+        for name, info, seen, held, draining, settled in rows.values():
             table = ormsgpack.unpackb(bytes.fromhex(info)) if info else {}
             old = known.get(name)
             if old:
                 table, seen, held = {**old.info, **table}, max(seen, old.seen * 1000), held + old.held
+                settled += old.settled
             known[name] = WorkerInfo(
-                name, table, seen / 1000, held, draining == 1 or (old is not None and old.draining)
+                name, table, seen / 1000, held, draining == 1 or (old is not None and old.draining), settled
             )
     return known.values()

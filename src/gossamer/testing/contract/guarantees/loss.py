@@ -93,6 +93,55 @@ class TestNothingLost:
         assert set(dead.settle(*held)) == {LOST}
         assert set(other.settle(*again)) == {SETTLED}
 
+    def test_a_worker_whose_process_was_seen_to_die_is_gone_whenever_it_called(self, crawl: Crawl) -> None:
+        """What it held goes out once, and each request that was sent counts as lost once."""
+        crawl.define(policy=GroupPolicy(start=True))
+        hosts = crawl.spread(4)
+        for host in hosts:
+            crawl.add(host, host=host)
+        dead, other = crawl.worker(), crawl.worker()
+        assert crawl.frontier.start("g", dead.token)[0] is StartState.GRANTED
+        held = dead.lease(4)
+        assert crawl.frontier.gone(dead.token.incarnation, 0.0, ["g"]) == 4 + 1
+        assert crawl.frontier.gone(dead.token.incarnation, 0.0, ["g"]) == 0
+        again = other.lease(8)
+        assert sorted(names(again)) == sorted(hosts)
+        assert {lease.attempt for lease in again} == {2}
+        assert set(dead.settle(*held)) == {LOST}
+        assert crawl.frontier.start("g", other.token)[0] is StartState.GRANTED
+        assert [worker.held for worker in crawl.frontier.workers() if worker.incarnation == dead.token.incarnation] == [
+            0
+        ]
+
+    def test_slots_of_a_worker_that_is_gone_are_free_at_once(self, crawl: Crawl) -> None:
+        crawl.frontier.set_host(crawl.host, HostPolicy(concurrency=2))
+        crawl.add("1", "2", "3")
+        dead, alive, other = crawl.worker(), crawl.worker(), crawl.worker()
+        dead.one()
+        kept = alive.one()
+        assert other.lease(5) == []
+        crawl.frontier.gone(dead.token.incarnation, 0.0)
+        assert names(other.lease(5)) == ["1"], "the slot of the living one stays its own"
+        assert alive.settle(kept) == [SETTLED]
+        assert names(other.lease(5)) == ["3"]
+
+    def test_how_much_a_worker_has_settled_is_known(self, crawl: Crawl) -> None:
+        for host in crawl.spread(6):
+            crawl.add(host, host=host)
+        worker, other = crawl.worker(), crawl.worker()
+        held = worker.lease(4)
+        other.lease(2)
+        worker.settle(*held[:2])
+        worker.settle(held[2], ending=Ending.FAILED)
+        crawl.frontier.release(worker.token, held[3:])
+        settled = {each.incarnation: each.settled for each in crawl.frontier.workers()}
+        assert settled == {worker.token.incarnation: 3, other.token.incarnation: 0}
+
+    def test_one_of_all_workers_has_its_turn_to_look(self, crawl: Crawl) -> None:
+        assert [crawl.frontier.turn_to_look(5) for _ in range(3)] == [True, False, False]
+        crawl.advance(6)
+        assert [crawl.frontier.turn_to_look(5) for _ in range(2)] == [True, False]
+
     def test_a_worker_that_has_called_lately_is_not_gone(self, crawl: Crawl, monkeypatch: pytest.MonkeyPatch) -> None:
         crawl.add("one")
         worker, other = crawl.worker(), crawl.worker()

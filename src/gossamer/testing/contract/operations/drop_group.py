@@ -193,7 +193,17 @@ class TestDropGroup:
         list(crawl.frontier.drop_group("zebra"))
         whole = {
             keys.SUFFIXES[n]
-            for n in ("meta", "host_policy", "hosts", "wake", "workers", "worker_seen", "virtual", "dropped")
+            for n in (
+                "meta",
+                "host_policy",
+                "hosts",
+                "wake",
+                "workers",
+                "worker_seen",
+                "worker_settled",
+                "virtual",
+                "dropped",
+            )
         }
         left = {key.partition("}")[2]: content for key, content in stored(crawl)}
         assert set(re.findall(rb"b'([^']*\|[^']*)'", left.pop(keys.SUFFIXES["counts"], b""))) == set()

@@ -205,6 +205,7 @@ function Lease.settle(S, incarnation, settle, args, default_group, seen)
     count(S, lane.f.pages, number)
   end
   drop_leases(S, gone, marked)
+  if #gone > 0 then call('HINCRBY', S.b .. K.worker_settled, incarnation, #gone) end
   for lane, places in pairs(recorded) do Pages.settled(S, lane, places, leases, settle, seen) end
   if S.m.tx > 0 then
     for i = 1, n do

@@ -11,6 +11,7 @@ local WORKER_LOOK = 16      -- the most that a call looks at
 local function strike(S, name)
   call('ZREM', S.b .. K.worker_seen, name)
   call('HDEL', S.b .. K.workers, name)
+  call('HDEL', S.b .. K.worker_settled, name)
   call('SREM', S.b .. K.draining, name)
 end
 

@@ -1,5 +1,5 @@
 -- gone: the leases of a worker that is known to be dead run out now instead of at their deadlines, a bounded part per call. Does
--- nothing if the worker has called lately.
+-- nothing if the worker has called in the time given (0: its supervisor saw it die).
 --
 -- KEYS    1: the partition's base key
 -- ARGV    1: msgpack {incarnation, silent (ms for which it has not called), groups[] (whose start it may run, or what comes after a round;
@@ -36,7 +36,7 @@ verb('gone', {'allow-oom'}, function(S, h)
   for i = 1, #page[2], 2 do
     if lease_table(page[2][i + 1])[LEASE.incarnation] == h.i then ids[#ids + 1] = page[2][i] end
   end
-  for _, id in ipairs(ids) do call('ZADD', S.b .. K.deadlines, 'XX', 'LT', S.now, id) end
+  for _, id in ipairs(ids) do freed = freed + call('ZADD', S.b .. K.deadlines, 'XX', 'LT', 'CH', S.now, id) end
   finish(S)
-  return pack({page[1], #ids + freed})
+  return pack({page[1], freed})
 end)
