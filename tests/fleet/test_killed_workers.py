@@ -108,10 +108,10 @@ def test_its_supervisor_gives_the_slots_of_a_killed_worker_to_others_at_once(
 def test_others_see_that_a_worker_is_gone_while_they_have_enough_to_do(place: Place, site: Site) -> None:
     """Nobody saw it die, and the other one has no room for more."""
     place.environ["GOSSAMER_ENGINE_CONCURRENCY"] = "2"
-    place.run("site", "push", place.write(FILE.format(url=site.url, slots=SLOTS)))
+    place.run("site", "push", place.write(FILE.format(url=site.url, slots=len(PAGES))))
     with ExitStack() as stack, place.frontier() as frontier:
         workers = [stack.enter_context(running(place, "work", "--drained")) for _ in range(2)]
-        site.wait(lambda _: in_flight(site).total() == SLOTS, "all slots to be taken")
+        site.wait(lambda _: in_flight(site).total() == 4, "two pages of each")
         wait_until(
             lambda: [bool(each.info.get("connection")) for each in holders(frontier)] == [True, True],
             "both to be known",

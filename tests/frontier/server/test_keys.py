@@ -61,6 +61,7 @@ WRITTEN = {
     "counts", "lane_names", "lane_policy", "group_policy", "group_lanes", "queue", "front", "delayed", "hosts", "host_policy",
     "leases", "suspects", "dead", "dead_order", "items", "counters", "seen", "seen_names", "seen_policy", "rounds", "starts",
     "ends", "round_base", "round_log", "daily", "pages", "page_due", "documents", "document", "sessions", "jar", "cookies", "meta", "journal", "outbox",
+    "coverage", "newer", "page_texts",
 }  # fmt: skip
 MADE_AGAIN = {
     "group_held", "shut", "shares", "virtual", "turns", "active", "tiers", "priorities", "ring", "wake", "parked", "own",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from typing import Any
 
 import ormsgpack
@@ -40,6 +41,8 @@ FIRST_ITEM = 5
 """Where the items begin among a function's arguments."""
 FIRST = SETTLEMENT.at("first_item")
 SETTLED = {outcome.value: outcome for outcome in SettleOutcome}
+NAMES_TOLD = 64
+"""Names of groups and lanes that each call has with it; of more, a digest that the server knows after the first call."""
 
 
 class WorkVerbs:
@@ -58,6 +61,7 @@ class WorkVerbs:
         self.leases = LeaseVerbs(self.bases, self.checked, self.lease_ms, strikes)
         self.worker_leases = self.leases.worker_leases
         self.outbox = Outbox(self.bases, self.lease_ms, self.adds.recent)
+        self._last_selected = _Selected(Selection())
 
     def exchange(
         self,
@@ -120,7 +124,7 @@ class WorkVerbs:
         if self.partitions > 1:
             self.worker_leases.forget(token.incarnation, [settlement.lease for settlement in settle])
         wants = self._wants(want, token)
-        choice = selection or Selection()
+        selected = self._selected(selection or Selection())
         nonce = secrets.token_hex(8)
         asked: list[tuple[int, PartitionExchange, dict[str, Any]]] = []
         others = set(range(self.partitions)) if everywhere else {0} if told or not wants else set()
@@ -128,7 +132,7 @@ class WorkVerbs:
             part = self._part(parts, partition)
             header = {
                 "i": token.incarnation, "s": token.sequence, "n": nonce, "lease": self.lease_ms, "strikes": self.strikes,
-                "send": round(self.send_seconds * 1000), "want": wants.get(partition, 0), "groups": choice.groups, "lanes": choice.lanes, "stage": choice.stage,
+                "send": round(self.send_seconds * 1000), "want": wants.get(partition, 0), **selected.short,
                 "settle": part.settle, "group": group, "fetched": part.fetched, "sent": part.sent, "children": part.children.header,
                 "add": part.add.header, "counters": told if partition == 0 else (),
                 "peek": self.partitions > 1 and want > 0,
@@ -157,7 +161,7 @@ class WorkVerbs:
                 if len(entry) > 2:
                     entry[FIRST] += FIRST_ITEM
             asked.append((partition, part, header))
-        replies = yield from self._told(asked)
+        replies = yield from self._told(asked, selected)
         leases: list[Lease] = []
         states: dict[int, PartitionState] = {}
         hints: Hints | None = None
@@ -171,9 +175,8 @@ class WorkVerbs:
         for owed_at, name in left:
             yield from self.outbox.complete(owed_at, name)
         if self.partitions > 1:
-            served = {*choice.groups, *(lane.rpartition(".")[0] for lane in choice.lanes)}
             for partition, epoch in epochs.items():
-                yield from self.adds.catch_up(partition, epoch, served)
+                yield from self.adds.catch_up(partition, epoch, selected.served)
             leases = yield from self._alone(token, leases)
         if leases:
             hints = hints._replace(paused="")
@@ -187,24 +190,33 @@ class WorkVerbs:
             part = parts[partition] = PartitionExchange(partition, self.partitions, self.checked, self.slots)
         return part
 
-    def _told(self, parts: Sequence[tuple[int, PartitionExchange, dict[str, Any]]]) -> Verb[list[Any]]:
-        """The partitions' replies. A partition in another state than the caller relied on refuses, and is sent all children."""
+    def _selected(self, selection: Selection) -> _Selected:
+        if self._last_selected.selection is not selection:
+            self._last_selected = _Selected(selection)
+        return self._last_selected
+
+    def _told(
+        self, parts: Sequence[tuple[int, PartitionExchange, dict[str, Any]]], selected: _Selected
+    ) -> Verb[list[Any]]:
+        """The partitions' replies. A partition in another state than the caller relied on refuses, and so does one that does not know
+        what the worker serves: it is sent all children, and all names."""
         replies = yield [self._asked(*part) for part in parts]
         refused = []
         for place, (_, part, header) in enumerate(parts):
-            if "on" not in header:
+            if "on" not in header and not selected.is_short:
                 continue
             settled, outcomes, *_ = read(replies[place][0])
             if settled is False:
                 refused.append(place)
-            elif sum(map(len, outcomes)) != part.children.count:
+            elif "on" in header and sum(map(len, outcomes)) != part.children.count:
                 # The call is repeated, and was told everything when it was answered.
                 part.tell_all()
         if refused:
             for place in refused:
                 _, part, header = parts[place]
-                del header["on"]
-                part.tell_all()
+                if header.pop("on", None) is not None:
+                    part.tell_all()
+                header.update(selected.whole)
                 header["children"] = part.children.header
             again = yield [self._asked(*parts[place]) for place in refused]
             for place, reply in zip(refused, again, strict=True):
@@ -296,6 +308,21 @@ class WorkVerbs:
             return {quarantined: want}
         whole, odd = divmod(want, self.partitions)
         return {p: whole + ((p + token.sequence) % self.partitions < odd) for p in range(self.partitions)}
+
+
+class _Selected:
+    """A selection as exchanges say it: `whole`, or `short` where it has many names, for servers that were told before. `served`: its
+    groups."""
+
+    def __init__(self, selection: Selection) -> None:
+        groups, lanes, stage = self.selection = selection
+        self.whole: dict[str, Any] = {"groups": groups, "lanes": lanes, "stage": stage}
+        self.short, self.is_short = self.whole, len(groups) + len(lanes) > NAMES_TOLD
+        if self.is_short:
+            named = blake2b(ormsgpack.packb((groups, lanes, stage)), digest_size=16).hexdigest()
+            self.short = {"named": named, "stage": stage}
+            self.whole["named"] = named
+        self.served = frozenset((*groups, *(lane.rpartition(".")[0] for lane in lanes)))
 
 
 def _merge(a: Hints, b: Hints) -> Hints:

@@ -175,9 +175,10 @@ local function begin(base)
   now, m.ahead = flow(m.t, ahead or 0, wall_clock(v[2]))
   -- Another process than the one that wrote last: it may have lost what that one acknowledged. `finish` stores it.
   if m.run ~= RUN then m.epoch = RUN .. '.' .. format('%d', now) end
+  local config = config_of(base, v[5])
+  if m.run ~= RUN or config.chg ~= m.chg then config.sums, config.chg = nil, m.chg end
   return {
-    b = base, now = now, m = m, was = was, counts = {}, hosts = {}, dirty = {}, wakes = {}, config = config_of(base, v[5]),
-    changed = false,
+    b = base, now = now, m = m, was = was, counts = {}, hosts = {}, dirty = {}, wakes = {}, config = config, changed = false,
   }
 end
 
@@ -193,16 +194,42 @@ end
 local flush_hosts -- host.lua
 local open_forsaken -- round.lua
 
+-- How much is open in the groups of a selection (exchange.lua), as it is stored. Summed up once and kept up to date by `flush_counts`, so
+-- that its cost does not grow with the groups; `begin` drops the sums where another process may have written.
+local function stored_open(S, selection)
+  local sums = S.config.sums
+  if not sums then
+    sums = {}
+    S.config.sums = sums
+  end
+  local open = sums[selection]
+  if not open then
+    local fields = {}
+    for i, group in ipairs(selection.names) do fields[i] = 'g|' .. group .. '|open' end
+    open = 0
+    for _, value in ipairs(read_many(S.b .. K.counts, fields)) do open = open + (tonumber(value) or 0) end
+    sums[selection] = open
+  end
+  return open
+end
+
 -- Counts of nothing are not kept, but for the sum of what is open.
 local function flush_counts(S)
   local fields, opened = {}, 0
   for field, by in pairs(S.counts) do
     if by ~= 0 then
-      if sub(field, -5) == '|open' then opened = opened + by end
+      if sub(field, -5) == '|open' then
+        local group = sub(field, 3, -6)
+        opened = opened + by
+        for selection, open in pairs(S.config.sums or {}) do
+          if selection.groups[group] then S.config.sums[selection] = open + by end
+        end
+      end
       fields[#fields + 1] = field
     end
   end
   if #fields == 0 then return end
+  S.config.chg = nil -- until all of this call is written
   S.changed = true
   if opened ~= 0 then
     fields[#fields + 1] = 'open'
@@ -231,6 +258,7 @@ local function finish(S)
   flush_counts(S)
   local m, was, set = S.m, S.was, {}
   if S.changed then m.chg = m.chg + 1 end
+  S.config.chg = m.chg
   for _, name in ipairs(SELDOM) do
     if m[name] ~= was[name] then
       set[#set + 1] = name

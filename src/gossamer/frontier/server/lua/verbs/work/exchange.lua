@@ -3,7 +3,8 @@
 --
 -- KEYS    1: the partition's base key; every other key shares its hash tag
 -- ARGV    1: msgpack {incarnation, sequence, nonce, lease_ms, strikes, send_ms (how long a lease may wait until it is
---            sent), want, groups[], lanes[], stage or nil, settle[], fetched[], sent[], add groups[], counters[], info, child groups[], group, peek, busy
+--            sent), want, groups[], lanes[], stage or nil, named (digest of these three where they are many; they may then be left
+--            out) or nil, settle[], fetched[], sent[], add groups[], counters[], info, child groups[], group, peek, busy
 --            (holds leases of other partitions), lists[] that pages push to, or nil, on {epoch, change counter} of the state by which
 --            children were left out, or nil, out (what pages owe elsewhere, see Outbox.put) or nil, delivered[] (deliveries
 --            here that are no longer owed) or nil, session (the group whose cookies are shared) or nil, statuses[] of the settled pages (one, how many have it, and so on) or nil}; 2: the records of the child groups; 3: the records of
@@ -13,23 +14,27 @@
 --            config version, now, room or -1, nonce, tasting (1: kept
 --            empty for a request that is to be tried alone), epoch, change counter, owes (1: `out` is owed), ids of entries of
 --            the outbox to be delivered for others[], version of the cookies of `session` if asked for}, first record of each lease...};
---            where `on` does not hold, {msgpack {false, epoch, change counter}}, and nothing was changed
+--            where `on` does not hold, or what `named` stands for is not known, {msgpack {false, epoch, change counter}}, and nothing was
+--            changed
 -- Cost    O((settle + add + leases) log leases); hosts looked at are bounded; idempotent by (incarnation, sequence)
 
 local POOLS_MAX = 16 -- groups and lanes for which a worker is noted one by one
+local SELECTIONS_MAX = 64 -- that are kept
 
--- What a worker serves; resolved once per policy stamp. `stage` nil: all stages of the groups that are named.
+-- What a worker serves; resolved once per policy stamp. `stage` nil: all stages of the groups that are named. Nil: it is not known what
+-- `named` stands for.
 local function read_selection(S, h)
+  local known = S.config.selections
+  if not known then
+    known = {}
+    S.config.selections, S.config.selections_count = known, 0
+  end
+  if h.named and not h.groups then return known[h.named] end
   if #h.groups == 0 and #h.lanes == 0 then
     local stage = h.stage or ''
     return {stage = stage, groups = false, pools = {'s|' .. stage}}
   end
-  local signature = table.concat(h.groups, '\0') .. '\1' .. table.concat(h.lanes, '\0') .. '\1' .. (h.stage or '\2')
-  local known = S.config.selections
-  if not known then
-    known = {}
-    S.config.selections = known
-  end
+  local signature = h.named or table.concat(h.groups, '\0') .. '\1' .. table.concat(h.lanes, '\0') .. '\1' .. (h.stage or '\2')
   local selection = known[signature]
   if selection then return selection end
   selection = {groups = {}, names = {}, stages = {}, pools = {}, stage = h.stage}
@@ -62,6 +67,14 @@ local function read_selection(S, h)
     for _, group in ipairs(h.groups) do pools[#pools + 1] = 'g|' .. group .. (h.stage and '|' .. h.stage or '') end
     for _, name in ipairs(h.lanes) do pools[#pools + 1] = 'l|' .. name end
   end
+  S.config.selections_count = S.config.selections_count + 1
+  if S.config.selections_count > SELECTIONS_MAX then
+    for other in pairs(known) do
+      if S.config.sums then S.config.sums[known[other]] = nil end
+      known[other] = nil
+    end
+    S.config.selections_count = 1
+  end
   known[signature] = selection
   return selection
 end
@@ -69,10 +82,9 @@ end
 local function open_of(S, selection)
   local open = 0
   if selection.groups then
-    local fields = {}
-    for i, group in ipairs(selection.names) do fields[i] = 'g|' .. group .. '|open' end
-    for i, value in ipairs(read_many(S.b .. K.counts, fields)) do
-      open = open + (tonumber(value) or 0) + (S.counts[fields[i]] or 0)
+    open = stored_open(S, selection)
+    for field, by in pairs(S.counts) do
+      if sub(field, -5) == '|open' and selection.groups[sub(field, 3, -6)] then open = open + by end
     end
   else
     -- `finish` keeps the sum over all groups.
@@ -118,13 +130,13 @@ verb('exchange', {'allow-oom'}, function(S, h, args)
   local kept, misuse = kept_answer(S, incarnation, sequence)
   if misuse then return misuse end
   if kept then return repeat_answer(S, kept, incarnation, h.out, h) end
-  if h.on and not still_holds(S, h.on) then return {pack({false, S.m.epoch, S.m.chg})} end
+  local selection = read_selection(S, h)
+  if not selection or h.on and not still_holds(S, h.on) then return {pack({false, S.m.epoch, S.m.chg})} end
   local refused = h.lists and Lists.problem(h.lists) or h.out and Outbox.problem(S, h.out, h.settle)
   if refused then return refused end
 
   S.looked, S.wake_lanes, S.fewer_leased, S.incarnation, S.given_back = 0, {}, {}, incarnation, 0
   S.nonce, S.send_ms, S.sequence, S.pages_left, S.reserve, S.kept = h.n, h.send or 5000, sequence, {}, 0, {}
-  local selection = read_selection(S, h)
   if h.want > 0 then S.selection = selection end
   -- When it was sent counts more than that it was answered.
   Lease.sent(S, h.sent)
