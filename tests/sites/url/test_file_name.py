@@ -33,3 +33,61 @@ def test_each_page_has_its_own() -> None:
     assert file_name(urls[0]) == file_name(urls[0])
     assert len({file_name(urls[0], sent=body) for body in (b"", b"id=1", b"id=2")}) == 3
     assert len(file_name("http://a.example/" + "x" * 5000)) < LONGEST + 40
+
+
+@pytest.mark.parametrize(
+    ("disposition", "begin", "end"),
+    [
+        ('attachment; filename="Annual report 2024.pdf"', "Annual_report_2024-", ".pdf"),
+        ("attachment;filename=plain.xlsx", "plain-", ".xlsx"),
+        ("inline; filename=\"x.bin\"; filename*=UTF-8''%e2%82%ac%20rates.csv", "rates-", ".csv"),
+        ("attachment; filename*=utf-8'en'n%C3%A4me.pdf; filename=other.pdf", "näme-", ".pdf"),
+        ("attachment; filename*=iso-8859-1''na%EFve.txt", "naïve-", ".txt"),
+        ("attachment; filename*=utf-7''x; filename=kept.zip", "kept-", ".zip"),
+        ('attachment; filename="../../etc/cron.d/job"', "job-", ".pdf"),
+        ('attachment; filename="C:\\\\Temp\\\\a.doc"', "a-", ".doc"),
+        ("attachment; filename*=UTF-8''..%2F..%2Fx%00%0A.sh", "x-", ".sh"),
+        ('attachment; filename="say \\"hi\\".odt"', "say_hi-", ".odt"),
+        ('attachment; filename="\udce4\udcb8\udcad.pdf"', "中-", ".pdf"),
+        ('attachment; filename="CON"', "CON-", ".pdf"),
+        ("attachment; filename=.htaccess", "index-", ".htaccess"),
+        ("attachment; filename=", "download-", ".pdf"),
+        ('attachment; filename="' + "中" * 5000, "中", ".pdf"),
+        ("attachment", "download-", ".pdf"),
+    ],
+)
+def test_the_name_is_that_of_the_content_disposition(disposition: str, begin: str, end: str) -> None:
+    name = file_name("http://a.example/download.php?id=7", "application/pdf", disposition=disposition)
+    host, slash, rest = name.partition("/")
+    assert (host, slash) == ("a.example", "/")
+    assert (rest.startswith(begin), rest.endswith(end)) == (True, True), rest
+    assert "/" not in rest
+    assert "\\" not in rest
+    assert rest.isprintable()
+    assert len(rest.encode()) < 255
+
+
+def test_two_pages_with_one_name_have_two_files() -> None:
+    names = {
+        file_name(f"http://a.example/d?id={n}", "application/pdf", disposition="attachment; filename=a.pdf")
+        for n in (1, 2)
+    }
+    assert len(names) == 2
+
+
+@pytest.mark.parametrize(
+    ("url", "kind", "end"),
+    [
+        ("/get.php", "application/pdf", ".pdf"),
+        ("/get.php", "text/html; charset=utf-8", ".html"),
+        ("/get.php", "application/octet-stream", ".php"),
+        ("/paper.html", "application/pdf", ".pdf"),
+        ("/table.docx", "application/zip", ".docx"),
+        ("/photo.jpeg", "image/jpeg", ".jpeg"),
+        ("/" + "中" * 3000, "application/pdf", ".pdf"),
+    ],
+)
+def test_the_end_tells_what_the_file_is(url: str, kind: str, end: str) -> None:
+    name = file_name(f"http://a.example{url}", kind)
+    assert name.endswith(end)
+    assert len(name.rpartition("/")[2].encode()) < 255

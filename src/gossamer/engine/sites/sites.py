@@ -118,7 +118,8 @@ class ServedLayer:
         if not self.saves_files:
             return None
         url = self.site.compiled.canonical(self.name, self.own_url(response))
-        return file_name(url, response.headers.get("content-type", ""), request.body)
+        headers = response.headers
+        return file_name(url, headers.get("content-type", ""), request.body, headers.get("content-disposition", ""))
 
     def wants(self, status: int) -> bool:
         """Whether the layer reads pages of this status although others of it are failures."""
