@@ -49,7 +49,7 @@ class Reading(NamedTuple):
     `linkless`: those that looked for links and found none; `textless`: those whose `changed` was empty for a link;
     `doubt`: "guessed" if its character set was, "replaced" if characters were; `coverage`: by LAYER.FIELD, in how many records a field was
     looked for, and how many have a value; `blank`: a page that should have a value of some field has none; `asked_parent`: its function has
-    asked which page led to it."""
+    asked which page led to it; `overlong`: the rules with links that are longer than URLs may be, and one of these links each."""
 
     verdict: PageVerdict
     reason: str
@@ -69,3 +69,4 @@ class Reading(NamedTuple):
     coverage: Mapping[str, tuple[int, int]] = NOTHING
     blank: bool = False
     asked_parent: bool = False
+    overlong: Mapping[str, str] = NOTHING

@@ -70,6 +70,7 @@ LEFT_OUT = {
     names.LINKED_DENIED: "pages that robots.txt forbids",
     names.UNLINKED: "pages with links whose {name} is empty",
     names.TEXTLESS: "pages with links whose changed is empty",
+    names.OVERLONG: "pages with links that are longer than 8,000 characters",
     names.LIMITED: "pages with links beyond limit, pages or limits.depth",
     names.BROKEN: "pages of XML not well-formed, perhaps read in part",
     names.NOWHERE: "entries without an address",

@@ -442,3 +442,19 @@ def item(page):
     assert "no link has led to lost in any round" in said
     assert "no link has led to note" not in said
     assert place.rows("select text from notes") == [("One",)]
+
+
+def test_links_that_are_too_long_are_counted_and_logged(site: Site, place: Place) -> None:
+    site.on("/list", links(f"/item/{'9' * 9_000}", "/item/1"))
+    file = place.write(f"""
+    site: long
+    seeds: ['{site.url}/list']
+    politeness: {{robots: ignore}}
+    layers: {{list: {{match: ^/list, follow: [{{css: a, to: item}}]}}, item: {{fields: {{title: title}}}}}}
+    """)
+    out, said = place.said("crawl", file, "-w", "1", "--json")
+    [counts] = json.loads(out)["sites"]
+    assert (counts["pages"], counts["overlong"]) == (2, {"list.follow[0]": 1})
+    assert "long: list.follow[0] left out links on 1 page that are longer than 8,000 characters" in said
+    assert f"list.follow[0] left out a link of {site.url}/list: an address of 9006 characters" in place.logs()
+    assert "pages with links that are longer than 8,000 characters" in place.run("report", "left-out")

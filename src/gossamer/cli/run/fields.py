@@ -17,6 +17,7 @@ from gossamer.model.counter_names import (
     LINKED_DENIED,
     LINKED_GONE,
     LINKLESS,
+    OVERLONG,
     OVERWRITTEN,
     PAGES_READ,
     REDIRECTED,
@@ -74,6 +75,11 @@ NOTICES: Final[Mapping[str, Notice]] = {
         TEXTLESS,
         "page",
         "{name} has links on {many} for which changed is empty: of their pages only new ones are fetched; look at one: gossamer site try URL",
+    ),
+    "overlong": Notice(
+        OVERLONG,
+        "page",
+        "{name} left out links on {many} that are longer than 8,000 characters; the log of the workers names them",
     ),
     "skipped": Notice(
         SKIPPED,

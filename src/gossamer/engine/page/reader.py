@@ -36,6 +36,7 @@ from gossamer.model.counter_names import (
     LINKLESS,
     MISSING,
     NOWHERE,
+    OVERLONG,
     OVERWRITTEN,
     PAGES_READ,
     REPLACED,
@@ -168,7 +169,7 @@ class PageReader:
             held = await check_hold(self._holds, layer, self._round(layer, request), reading.coverage)
             if held:
                 raise PageFailed(HELD_BACK, held)
-        self._count(layer, reading)
+        self._count(layer, response.url, reading)
         self._count_coverage(layer, request, reading)
         if reading.verdict is PageVerdict.BLOCKED:
             self.blocked(layer, request)
@@ -431,7 +432,7 @@ class PageReader:
             if found:
                 counters.add(f"{head}{name}|v", found)
 
-    def _count(self, layer: ServedLayer, reading: Reading) -> None:
+    def _count(self, layer: ServedLayer, url: str, reading: Reading) -> None:
         counters = self._site_counters.of(layer.site.name)
         if reading.verdict not in (PageVerdict.OK, PageVerdict.BLOCKED):
             counters.add(f"site/{reading.verdict.value}")
@@ -455,6 +456,9 @@ class PageReader:
             counters.add((DOUBTED if reading.doubt == GUESSED else DAMAGED) + layer.name)
         for name in reading.limited:
             counters.add(f"{LIMITED}{layer.name}.{name}")
+        for name, why in reading.overlong.items():
+            counters.add(f"{OVERLONG}{layer.name}.{name}")
+            logger.warning("%s: %s.%s left out a link of %s: %s.", layer.site.name, layer.name, name, url, why)
         for name in reading.skipped:
             counters.add(f"{SKIPPED}{layer.name}.{name}")
         for name in reading.contested:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import difflib
 import re
 import zoneinfo
+from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -55,6 +56,7 @@ def xpath(text: str) -> Complaint:
     return None
 
 
+_DIRECTIVE = re.compile("%([A-Za-z])")
 _DATES = {
     "YYYY": "%Y",
     "yyyy": "%Y",
@@ -71,7 +73,9 @@ _DATES = {
 @lru_cache(1024)
 def date_format(text: str) -> Complaint:
     """The letters of strptime."""
-    signs = set(re.findall("%([A-Za-z])", text.replace("%%", "")))
+    if "%" in text and (complaint := _bad_directives(text)) is not None:
+        return complaint
+    signs = set(_DIRECTIVE.findall(text.replace("%%", "")))
     if signs and not signs & set(YEARS) and not without_year(text):
         return "this format says neither a year nor a day", "as %d.%m.%Y; write type: text for a time alone"
     if "%" in text:
@@ -81,6 +85,27 @@ def date_format(text: str) -> Complaint:
         "no date is written like this: % begins what stands for a part of it",
         f"as {meant if '%' in meant else '%d.%m.%Y'}",
     )
+
+
+def _bad_directives(text: str) -> Complaint:
+    try:
+        datetime.strptime("", text if set(_DIRECTIVE.findall(text.replace("%%", ""))) & set(YEARS) else f"%Y {text}")
+    except re.error:
+        twice = next((one for one, many in Counter(_DIRECTIVE.findall(text.replace("%%", ""))).items() if many > 1), "")
+        return f"this format names the same part twice{f': %{twice}' if twice else ''}", "as %d.%m.%Y"
+    except (ValueError, IndexError) as error:
+        if "directive in format" in str(error) or "stray %" in str(error):
+            bad = next((one for one in re.findall("%.?", text.replace("%%", "")) if not _stands(one)), "%")
+            return f"no part of a date is written {bad}", "as %d.%m.%Y, %H:%M; %% stands for % itself"
+    return None
+
+
+def _stands(directive: str) -> bool:
+    try:
+        datetime.strptime("", directive)
+    except (ValueError, IndexError) as error:
+        return "directive in format" not in str(error) and "stray %" not in str(error)
+    return True
 
 
 @lru_cache(16_384)
@@ -128,12 +153,29 @@ def query(text: str) -> Complaint:
     return None
 
 
+_CRON = "minute hour day month weekday, as */10 * * * *"
+
+
+def _is_cron(text: str) -> bool:
+    try:
+        CronSim(text, datetime(2024, 1, 1, tzinfo=UTC))
+    except CronSimError:
+        return False
+    return True
+
+
 @lru_cache(4096)
 def cron(text: str) -> Complaint:
+    fields = text.split()
+    if len(fields) in (6, 7):
+        # The library takes six, the last for seconds; others put seconds first, and years last.
+        meant = " ".join(fields[1:6]).replace("?", "*")
+        hint = f"seconds and years are not named; write {meant}" if _is_cron(meant) else _CRON
+        return f"this cron expression has {len(fields)} fields, not five", hint
     try:
         next(CronSim(text, datetime(2024, 1, 1, tzinfo=UTC)))
     except CronSimError as error:
-        return f"this is not a cron expression: {_small(error)}", "minute hour day month weekday, as */10 * * * *"
+        return f"this is not a cron expression: {_small(error)}", _CRON
     except StopIteration:
         return "this cron expression never comes", ""
     return None

@@ -22,6 +22,10 @@ URL = "url"
 _NEXT = re.compile(r"\bnext\b|pagina|[-_]next|next[-_]", re.IGNORECASE)
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?\Z")
 
+RESERVED = "sqlite_"
+ARCHIVED_LENGTH = 53
+"""Signs of the name of a table that is put aside, so that _r and the number of a round may follow."""
+
 SHARED = (
     "all sites of this file write to this table, and a new round of any of them puts the rows of all aside",
     "write {parameters} in table:, or leave archive out",
@@ -45,6 +49,8 @@ def check_store(checker: Checker) -> None:
         if layer is None:
             checker.add(path, f"there is no layer {name}", did_you_mean(name, checker.site.layers), key=True)
             continue
+        if rule.table == "":
+            checker.add((*path, "table"), "the name of the table is empty", "write one, or leave table out")
         _check_rule(checker, layer, rule, path)
         _check_bodies(checker, name, rule, path)
         if not checker.sound:
@@ -58,6 +64,16 @@ def check_store(checker: Checker) -> None:
                     (*path, "table"),
                     f"{table.name!r} cannot be the name of a table",
                     "write table: with the letters a to z and A to Z, digits and _, at most 63",
+                )
+            elif table.name.lower().startswith(RESERVED):
+                checker.add(
+                    (*path, "table"), f"SQLite keeps names that begin with {RESERVED} for itself", "choose another name"
+                )
+            elif rule.archive and len(table.name) > ARCHIVED_LENGTH:
+                checker.add(
+                    (*path, "table"),
+                    f"{table.name} is too long to be put aside when a round begins: its name grows by that of the round",
+                    f"write table: with at most {ARCHIVED_LENGTH} signs",
                 )
             if table.name.lower() in (PAGES.name, SOURCES.name, GAPS.name):
                 checker.add(

@@ -83,7 +83,7 @@ class PageContent:
 
     __slots__ = (
         "_addresses", "_data", "_decoding", "_encoding", "_groups", "_has_data", "_plain", "_root", "_text", "asked_parent", "broken", "contested", "cut_off", "document", "doubt", "empty_values",
-        "format", "layer", "limited", "linkless", "missing", "notes", "patience", "records_left", "scopes", "site", "skipped", "textless", "unlinked", "unnoted", "values",
+        "format", "layer", "limited", "linkless", "missing", "notes", "overlong", "patience", "records_left", "scopes", "site", "skipped", "textless", "unlinked", "unnoted", "values",
     )  # fmt: skip
 
     def __init__(self, document: Response, layer: str, format: Format, encoding: str | None, site: SiteContext) -> None:
@@ -108,6 +108,8 @@ class PageContent:
         self.limited: tuple[str, ...] = ()
         self.broken = False
         """Whether it is not well-formed, and may have been read in part."""
+        self.overlong: dict[str, str] = {}
+        """The rules with links that are longer than URLs may be, and what is wrong with one of them."""
         self.empty_values = 0
         """How many values of {names} that give one URL each were empty."""
         self.asked_parent = False

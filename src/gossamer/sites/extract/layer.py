@@ -160,6 +160,7 @@ class LayerReader:
             page.textless,
             coverage,
             blank,
+            overlong=page.overlong,
         )
 
     def _things(self, page: PageContent, find: Finder) -> list[Any]:

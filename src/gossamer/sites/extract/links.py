@@ -19,6 +19,7 @@ from gossamer.sites.extract.selector.jmespath import search
 from gossamer.sites.extract.selector.selector import FAILURES
 from gossamer.sites.extract.turns import COUNT, MARK, NAME, at_turn, begins_with_one, counts_in, step, uses_turn
 from gossamer.sites.extract.types import as_text
+from gossamer.sites.extract.urls import LONGEST, TooLong
 from gossamer.sites.format import Follow, Format
 from gossamer.sites.page import LINKS, LimitExceeded
 from gossamer.sites.request import RequestParts, request_parts
@@ -42,6 +43,7 @@ class LinkSet:
         "limited",
         "links",
         "odd",
+        "overlong",
         "skipped",
         "textless",
         "unlinked",
@@ -62,6 +64,8 @@ class LinkSet:
         self.limited: dict[str, None] = {}
         """The rules that left out links because of a limit: `limit`, `pages`, `limits.depth`."""
         self.odd = 0
+        self.overlong: dict[str, str] = {}
+        """The rules with links that are longer than URLs may be, and what is wrong with one of them."""
         self.cut_off = False
         """Whether further pages of the list are left out because of `pages`."""
         self.skipped: dict[str, None] = {}
@@ -96,7 +100,8 @@ class LinkSet:
 
     def has(self, rule: str) -> bool:
         """Whether the rule found any link, also one that is left out because of a limit or an empty {name}."""
-        return rule in self.given or rule in self.known or rule in self.limited or rule in self.unlinked
+        others = (self.known, self.limited, self.unlinked, self.overlong)
+        return rule in self.given or any(rule in names for names in others)
 
     def tell(self, page: PageContent) -> None:
         page.cut_off, page.unlinked, page.contested = self.cut_off, tuple(self.unlinked), tuple(self.contested)
@@ -104,6 +109,9 @@ class LinkSet:
         page.textless = (*page.textless, *self.textless)
         for name, layer in self.contested.items():
             page.note(f"{name}: an earlier rule leads some of its links to layer {layer}, where they are read instead")
+        page.overlong = {**page.overlong, **self.overlong}
+        for name, why in self.overlong.items():
+            page.note(f"{name}: {why}")
         if self.odd:
             page.note(f"links: {self.odd} addresses are not URLs that can be fetched")
 
@@ -283,6 +291,9 @@ class FollowRule:
                     continue
             try:
                 url = absolute(address)
+            except TooLong as error:
+                into.overlong.setdefault(self.name, str(error))
+                continue
             except ValueError:
                 into.odd += 1
                 continue
@@ -304,6 +315,11 @@ class FollowRule:
                 url = url.partition("#")[0]
             if query:
                 url += ("&" if "?" in url else "?") + query
+                if len(url) > LONGEST:
+                    into.overlong.setdefault(
+                        self.name, f"a URL of {len(url)} characters is longer than {LONGEST}: {url[:100]!r} …"
+                    )
+                    continue
             if self._stays and not site.is_own(url):
                 continue
             if (self._match is not None and not self._match.matches(url, page)) or (

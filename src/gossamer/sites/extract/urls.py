@@ -29,6 +29,10 @@ _HOSTLESS = re.compile(r"(?:https?:)?//(?:[/?#:@]|$)", re.IGNORECASE).match
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:").match
 
 
+class TooLong(ValueError):
+    """An address that is longer than URLs may be."""
+
+
 class PageUrls:
     """The addresses of one page. `find_codec` finds its character set, in which browsers write a query; it is called once at most."""
 
@@ -60,7 +64,7 @@ class PageUrls:
     def _long_way(self, address: str) -> str:
         address = address.strip(_ENDS).translate(_INSIDE)
         if len(address) > LONGEST:
-            raise ValueError(f"an address of {len(address)} characters is longer than {LONGEST}")
+            raise TooLong(f"an address of {len(address)} characters is longer than {LONGEST}: {address[:100]!r} …")
         scheme = _SCHEME(address)
         if scheme and scheme[0].lower() not in ("http:", "https:"):
             return address
@@ -76,7 +80,7 @@ class PageUrls:
         if not url.isascii():
             raise ValueError(f"{address[:100]!r} has a host that cannot be")
         if len(url) > LONGEST:
-            raise ValueError(f"an address of {len(url)} characters is longer than {LONGEST}")
+            raise TooLong(f"an address of {len(url)} characters is longer than {LONGEST}: {url[:100]!r} …")
         return url
 
     def _escaped(self, url: str) -> str:

@@ -17,7 +17,7 @@ from gossamer.sites.crossing import crosses
 from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.links import ATTRIBUTES, LEFT_ALONE
 from gossamer.sites.extract.types import as_text
-from gossamer.sites.extract.urls import PageUrls
+from gossamer.sites.extract.urls import PageUrls, TooLong
 from gossamer.sites.format import Body, Format
 from gossamer.sites.python.json_ld import JsonLd
 from gossamer.sites.request import request_parts
@@ -206,6 +206,10 @@ class Page:
                 return None
         try:
             url = self._addresses.absolute(address)
+        except TooLong as error:
+            self._content.overlong.setdefault("follow", str(error))
+            self._content.note(f"links: {error}")
+            return None
         except ValueError as error:
             self._content.note(f"links: {error}")
             return None

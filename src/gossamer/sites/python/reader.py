@@ -78,6 +78,7 @@ class FunctionReader:
             asked_parent=content.asked_parent,
             textless=content.textless,
             coverage=self._coverage(records),
+            overlong=content.overlong,
         )
         if self._lacking is None:
             return reading
