@@ -53,7 +53,7 @@ def layer(text: str) -> str:
         (BEGIN + "schedule: {cron: '0 0 * * *', tz: Europe/Berlni}\nlayers: {a: {}}\n", "there is no time zone Europe/Berlni (did you mean Europe/Berlin?)"),
         (BEGIN + "schedule: {cron: '0 */10 * * * *'}\nlayers: {a: {}}\n", "schedule.cron: this cron expression has 6 fields, not five (seconds and years are not named; write */10 * * * *)"),
         (BEGIN + "schedule: {cron: '0 0 12 * * ? 2026'}\nlayers: {a: {}}\n", "schedule.cron: this cron expression has 7 fields, not five (seconds and years are not named; write 0 12 * * *)"),
-        (BEGIN + "schedule: {every: 1M}\nlayers: {a: {}}\n", "schedule.every: '1M' is not a duration: M may mean minutes or months; write 1m for minutes, or days (30d)"),
+        (BEGIN + "schedule: {every: 1M}\nlayers: {a: {}}\n", "schedule.every: '1M' is not a duration: M may mean minutes or months (write 1m for minutes, or days (30d))"),
         (BEGIN + "layers: {a: {fields: {t: {css: b, type: date, format: '%d.%Q'}}}}\n", "fields.t.format: no part of a date is written %Q (as %d.%m.%Y, %H:%M; %% stands for % itself)"),
         (BEGIN + "layers: {a: {fields: {t: {css: b, type: date, format: '%d.%m.%d %Y'}}}}\n", "fields.t.format: this format names the same part twice: %d"),
         (BEGIN + "layers: {a: {fields: {t: {css: b, type: date, format: '%d.%m.%Y %'}}}}\n", "fields.t.format: no part of a date is written %"),
