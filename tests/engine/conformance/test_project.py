@@ -265,7 +265,13 @@ def test_a_spider_that_an_extension_closes_is_opened_again(
 ) -> None:
     text = BOTH.partition("seeds:")[2].replace("SITE/NAME", "SITE")
     paths = [f"/post/{number}" for number in range(9)]
-    case = Case("closed", f"    seeds:{text}", lambda site, _: site.on("/list", links(*paths)), lambda came: None)
+
+    def prepare(site: Site, _: Site) -> None:
+        site.on("/list", links(*paths))
+        for path in paths:
+            site.on(path, Reply(body=f"<h1>{path}</h1>"))
+
+    case = Case("closed", f"    seeds:{text}", prepare, lambda came: None)
     with crawled(valkey_server, crawl_name, tmp_path, "scrapy", [case], CLOSED) as found:
         came = found["closed"]
         assert sorted(came.targets()) == ["/list", *paths]

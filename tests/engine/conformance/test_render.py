@@ -27,7 +27,7 @@ SITE = """
         fields: {title: h1, at: {from: url}}
         follow: [{css: a, to: plain}, {css: b, attr: id, to: alone}]
       alone: {match: '^/alone', request: {render: true, session: none}}
-      plain: {match: '^/(plain|raw)', fields: {title: h1}}
+      plain: {match: '^/(plain|raw)', fields: {title: h1}, require: none}
 """
 
 
