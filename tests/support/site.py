@@ -153,8 +153,8 @@ class Site:
 
 
 def links(*paths: str) -> Reply:
-    """A page with links, in this order."""
-    return Reply(body="".join(f'<a href="{path}">{path}</a>\n' for path in paths))
+    """A page with links, in this order; one without them is not empty, which would be no page."""
+    return Reply(body="".join(f'<a href="{path}">{path}</a>\n' for path in paths) or "<p>There are no links.</p>")
 
 
 def data(value: Any) -> Reply:
