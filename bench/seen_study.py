@@ -4,6 +4,9 @@ The forum is simulated: new posts, replies that bring posts back to the lists, a
 are real ones, on a real server whose clock is moved on. For each kind: the memory that it takes over time, pages that were fetched
 again although they had been fetched (refetches), and pages that no round has fetched although the lists showed them (misses).
 
+No lane has a memory that forgets a page when it was found so many times. For comparison the study makes one itself; its bytes are those
+of an exact memory on the server with the same pages, and one more for the count of each.
+
     python bench/seen_study.py                  four weeks
     python bench/seen_study.py --days 365 --charts docs/evidence
 """
@@ -15,14 +18,16 @@ import json
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.storage.measure import start_server
 
+from gossamer.frontier.seen.memory import ValkeyMemory
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import (
     AddOutcome,
@@ -54,6 +59,8 @@ POLICIES = {
     "hits, 12 rounds": SeenPolicy(SeenKind.HITS, window_rounds=12),
     "hits, 144 rounds": SeenPolicy(SeenKind.HITS, window_rounds=144),
 }
+COUNTED = {"found 12 times": 12, "found 144 times": 144}
+"""Memories that forget a page when it was found so many times; the count fits into a byte."""
 
 
 class Forum:
@@ -125,7 +132,92 @@ class Outcome(NamedTuple):
         return max(sample.bytes for sample in self.samples)
 
 
-def study(server: Server, name: str, policy: SeenPolicy, days: float, seed: int = 1) -> Outcome:
+class Memory(Protocol):
+    """Decides which of the listed posts a round fetches."""
+
+    def fetch(self, number: int, listed: Sequence[int]) -> list[int]: ...
+
+    def size(self) -> tuple[int, int]:
+        """How many pages it knows, and its bytes."""
+        ...
+
+
+class LaneMemory:
+    """The memory of a lane: the posts are added to it, and those that were new are leased and settled."""
+
+    def __init__(self, frontier: ValkeyFrontier, policy: SeenPolicy) -> None:
+        self._frontier, self._token = frontier, Token.fresh()
+        frontier.set_host("", HostPolicy(concurrency=0))
+        frontier.define("forum", {"post": LanePolicy(seen=policy)})
+
+    def fetch(self, number: int, listed: Sequence[int]) -> list[int]:
+        frontier = self._frontier
+        frontier.new_round("forum", number)
+        requests = [Request(fingerprint(f"p{post}"), "forum", "forum.post", b"%d" % post) for post in listed]
+        outcomes = frontier.add(requests)[0]
+        new = [post for post, out in zip(listed, outcomes, strict=True) if out is AddOutcome.ADDED]
+        selection = Selection(groups=("forum",))
+        leases = frontier.exchange(self._token, want=len(new), selection=selection).leases if new else []
+        if len(leases) != len(new):
+            raise RuntimeError(f"{len(leases)} of {len(new)} requests were leased")
+        if leases:
+            self._token = self._token.next()
+            frontier.exchange(self._token, settle=[Settlement(lease) for lease in leases])
+            self._token = self._token.next()
+        advance(frontier, MINUTES * 60)
+        return new
+
+    def size(self) -> tuple[int, int]:
+        [info] = self._frontier.seen_counts()
+        return info.known, info.bytes
+
+
+class CountedMemory:
+    """Forgets a page when it was found `limit` times, the time it was fetched among them. What it costs is seen on the server: an exact
+    memory there holds the same pages whenever the size is asked for."""
+
+    def __init__(self, memory: ValkeyMemory, limit: int) -> None:
+        self._memory, self._limit = memory, limit
+        self._counts: dict[int, int] = {}
+        self._stored: set[int] = set()
+
+    def fetch(self, number: int, listed: Sequence[int]) -> list[int]:
+        new = [post for post in listed if post not in self._counts]
+        for post in listed:
+            self._counts[post] = self._counts.get(post, 0) + 1
+            if self._counts[post] >= self._limit:
+                del self._counts[post]
+        return new
+
+    def size(self) -> tuple[int, int]:
+        counted = set(self._counts)
+        for posts, call in ((counted - self._stored, self._memory.mark), (self._stored - counted, self._memory.forget)):
+            call([fingerprint(f"p{post}") for post in sorted(posts)])
+        self._stored = counted
+        known = self._memory.count()
+        if known != len(counted):
+            raise RuntimeError(f"{known} of {len(counted)} pages are in the memory")
+        return known, self._memory.bytes_used() + known
+
+
+@contextmanager
+def lane_memory(server: Server, name: str, policy: SeenPolicy) -> Iterator[Memory]:
+    with ValkeyFrontier.open(load({"GOSSAMER_URL": server.url, "GOSSAMER_CRAWL": _key(name)})) as frontier:
+        yield LaneMemory(frontier, policy)
+
+
+@contextmanager
+def counted_memory(server: Server, name: str, limit: int) -> Iterator[Memory]:
+    settings = load({"GOSSAMER_URL": server.url, "GOSSAMER_CRAWL": _key(name)})
+    with ValkeyMemory.open(_key(name), SeenPolicy(), settings) as memory:
+        yield CountedMemory(memory, limit)
+
+
+def _key(name: str) -> str:
+    return "study-" + "".join(letter if letter.isalnum() else "-" for letter in name)
+
+
+def study(name: str, opened: AbstractContextManager[Memory], days: float, seed: int = 1) -> Outcome:
     """Crawl the forum for so many days, with this memory."""
     forum, rounds = Forum(seed), round(days * ROUNDS_A_DAY)
     every = max(1, rounds // 60)
@@ -134,35 +226,17 @@ def study(server: Server, name: str, policy: SeenPolicy, days: float, seed: int 
     unbroken: set[int] = set()
     refetched = relisted = 0
     samples: list[Sample] = []
-    crawl = "study-" + "".join(letter if letter.isalnum() else "-" for letter in name)
-    with ValkeyFrontier.open(load({"GOSSAMER_URL": server.url, "GOSSAMER_CRAWL": crawl})) as frontier:
-        frontier.set_host("", HostPolicy(concurrency=0))
-        frontier.define("forum", {"post": LanePolicy(seen=policy)})
-        token = Token.fresh()
+    with opened as memory:
         for number in range(1, rounds + 1):
-            frontier.new_round("forum", number)
             listed = forum.turn()
-            requests = [Request(fingerprint(f"p{post}"), "forum", "forum.post", b"%d" % post) for post in listed]
-            outcomes = frontier.add(requests)[0]
-            new = [post for post, out in zip(listed, outcomes, strict=True) if out is AddOutcome.ADDED]
+            new = memory.fetch(number, listed)
             refetched += sum(post in fetched for post in new)
             relisted += sum(post in unbroken for post in new)
             fetched.update(new)
             shown.update(listed)
             unbroken = unbroken.intersection(listed).union(new)
-            leases = (
-                frontier.exchange(token, want=len(new), selection=Selection(groups=("forum",))).leases if new else []
-            )
-            if len(leases) != len(new):
-                raise RuntimeError(f"{len(leases)} of {len(new)} requests were leased")
-            if leases:
-                token = token.next()
-                frontier.exchange(token, settle=[Settlement(lease) for lease in leases])
-                token = token.next()
-            advance(frontier, MINUTES * 60)
             if number % every == 0 or number == rounds:
-                [info] = frontier.seen_counts()
-                samples.append(Sample(number / ROUNDS_A_DAY, info.known, info.bytes, refetched))
+                samples.append(Sample(number / ROUNDS_A_DAY, *memory.size(), refetched))
     return Outcome(name, rounds, len(shown), len(fetched), refetched, len(shown - fetched), relisted, samples)
 
 
@@ -187,15 +261,21 @@ def charts(outcomes: list[Outcome]) -> dict[str, str]:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--days", type=float, default=28.0, help="simulated days (default 28)")
-    parser.add_argument("--kind", action="append", choices=list(POLICIES), help="only this memory; may be repeated")
+    parser.add_argument(
+        "--kind", action="append", choices=[*POLICIES, *COUNTED], help="only this memory; may be repeated"
+    )
     parser.add_argument("--charts", type=Path, metavar="DIR", help="write two charts (SVG) into this folder")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures into this file")
     asked = parser.parse_args(arguments)
     outcomes = []
     with start_server() as server:
-        for name in asked.kind or POLICIES:
+        for name in asked.kind or [*POLICIES, *COUNTED]:
             began = time.monotonic()
-            outcomes.append(study(server, name, POLICIES[name], asked.days))
+            if name in COUNTED:
+                opened = counted_memory(server, name, COUNTED[name])
+            else:
+                opened = lane_memory(server, name, POLICIES[name])
+            outcomes.append(study(name, opened, asked.days))
             sys.stderr.write(f"{name}: {outcomes[-1].rounds:,} rounds in {time.monotonic() - began:.0f} s\n")
     sys.stdout.write("\n".join(table(outcomes)) + "\n")
     if asked.charts is not None:
