@@ -83,7 +83,7 @@ def test_a_call_is_not_repeated_for_longer_than_its_answer_is_kept() -> None:
     token = lost.args[0]
     assert (call.args, call.named) == (
         ([request(7, dont_filter=True)],),
-        {"key": f"{token.incarnation}:{token.sequence}"},
+        {"key": f"add {token.incarnation}:{token.sequence}"},
     )
     call.done(([AddOutcome.DUPLICATE], {}, None), None)
     assert sim.callbacks.added_tickets == [("seven", AddOutcome.DUPLICATE)]

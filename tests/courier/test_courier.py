@@ -373,7 +373,7 @@ class TestTrouble:
         world.clock.time += REPEAT_SECONDS + 1
         world.clock.pass_(20)
         keyed = next(call for call in world.clock.calls if call.verb == "add")
-        assert keyed["key"] == f"{first.args[0].incarnation}:{first.args[0].sequence}"
+        assert keyed["key"] == f"add {first.args[0].incarnation}:{first.args[0].sequence}"
         world.clock.calls.remove(keyed)
         fresh = world.clock.take()
         assert fresh["info"] == {"name": "w"}
