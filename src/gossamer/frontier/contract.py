@@ -331,7 +331,7 @@ class Frontier(Protocol):
 
     def put_page_versions(self, group: str, born: str, versions: Mapping[PageName, bytes], *, most: int) -> None:
         """Note versions of pages for all workers and later runs; `born` is what `page_versions` told when they were asked for: for
-        another group of that name nothing is noted. Beyond `most`, those noted longest ago are forgotten. Note a version
+        another group of that name nothing is noted. Beyond `most`, or `most` KiB, those noted longest ago are forgotten. Note a version
         only when its page is settled: a page whose version is known is not read again."""
 
     def forget_page_versions(self, group: str) -> None:

@@ -225,7 +225,7 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_CONDITIONAL_PAGES",
         100_000,
         count,
-        "For how many pages of a site the crawl keeps the ETag and Last-Modified, so that workers with `conditional: true` fetch only what has changed; about 150 bytes each on the server, the oldest are removed first. 0: none, and every page is fetched whole.",
+        "For how many pages of a site the crawl keeps the ETag and Last-Modified and what they led to, so that workers with `conditional: true` fetch only what has changed; about 150 bytes each on the server, and the links, at most 1 KiB for each of the pages in all. The oldest are removed first. 0: none, and every page is fetched whole.",
     ),
     Setting(
         "GOSSAMER_ALLOWED_MODULES",

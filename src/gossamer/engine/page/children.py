@@ -8,12 +8,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from gossamer.courier import OmittedRequests, SeenCache
 from gossamer.engine.counters import SiteCounters
 from gossamer.engine.page import payload
+from gossamer.engine.page.conditional import pack_links
 from gossamer.engine.page.failure import PageFailed
 from gossamer.engine.sites import ServedLayer, ServedSite
 from gossamer.errors import EncodingError, GossamerError, PayloadTooLarge
 from gossamer.model import Request
 from gossamer.model.counter_names import FILTERED
 from gossamer.model.page import PageRequest
+from gossamer.sites.compile import CompiledSite
 from gossamer.sites.crossing import crosses, split
 
 logger = logging.getLogger(__name__)
@@ -58,17 +60,13 @@ class ChildRequests:
         self._site_counters.of(layer.site.name).add(FILTERED, len(omitted))
         return children, OmittedRequests(self._known.edition, lambda: self._requests(omitted, layer, request, None))
 
-    def lasting(self, links: Sequence[PageRequest], layer: ServedLayer) -> bool:
-        """Whether no later round needs these links: all lead to pages of the site that are fetched once and for all, and none is left
-        out now."""
-        site, lanes = layer.site, layer.link_lanes
-        return all(
-            not crosses(link.layer)
-            and lanes[link.layer, link.turn > 0] in site.lasting
-            and not link.dont_filter
-            and (not self.only or link.layer == self.only)
-            for link in links
-        )
+    def remembered(self, links: Sequence[PageRequest], layer: ServedLayer, request: PageRequest) -> bytes | None:
+        """These links, packed, for the rounds in which their page has not changed; None if the page is to be fetched whole: it is not
+        conditional, or its links are too many to be kept, or lead to another site, whose file may change."""
+        if not layer.conditional or layer.leads_to_sites or any(crosses(link.layer) for link in links):
+            return None
+        site = layer.site.compiled
+        return pack_links([_without_secrets(link, site) for link in links], site, request.depth)
 
     def _enter_round(self, site: str, number: int | None) -> None:
         """With a new round, pages that failed in an earlier one are wanted again: the frontier is asked again about what is known to be seen."""
@@ -89,15 +87,10 @@ class ChildRequests:
         site, known, trail = layer.site, self._known.has, None
         remembering, lanes, again = site.remembering, layer.link_lanes, request.again
         children = []
-        secrets = site.compiled.secrets
         for link in links:
             if link.turn and request.changed and not link.changed:
                 link = link._replace(changed=request.changed)
-            if secrets is not None and (named := secrets.named(link.url))[1]:
-                # A server that repeats a key in its links.
-                url, names = named
-                number = site.compiled.fingerprint(link.layer, url, link.method, link.body)
-                link = link._replace(url=url, fingerprint=number, secrets=(*link.secrets, *names))
+            link = _without_secrets(link, site.compiled)
             lane = lanes[link.layer, link.turn > 0]
             unfiltered = link.dont_filter or (again != "" and link.layer == again)
             if (
@@ -125,3 +118,14 @@ class ChildRequests:
                 self.refused += 1
                 logger.warning("A link of %s cannot be followed: %s", request.url, error)
         return children
+
+
+def _without_secrets(link: PageRequest, site: CompiledSite) -> PageRequest:
+    """The link as it is kept: a server may repeat a key in its links."""
+    if site.secrets is None:
+        return link
+    url, names = site.secrets.named(link.url)
+    if not names:
+        return link
+    number = site.fingerprint(link.layer, url, link.method, link.body)
+    return link._replace(url=url, fingerprint=number, secrets=(*link.secrets, *names))

@@ -26,7 +26,7 @@ from gossamer.engine.page.send import fetch, prepared
 from gossamer.engine.page.unserved_lanes import UnservedLanes
 from gossamer.engine.page.versions import KnownVersion, PageVersions, context_of
 from gossamer.engine.sites import ServedLayer, ServedSite, SiteSet
-from gossamer.errors import GossamerError
+from gossamer.errors import DecodingError, GossamerError
 from gossamer.model import AddOutcome, Ending, Feedback, HostVerdict, Lease, PageVisit, Settlement
 from gossamer.model.counter_names import (
     GONE,
@@ -81,8 +81,8 @@ class PageProcessor:
         self._site_counters, self._payload_max = site_counters, payload_max
         self._seeds = SeedReport(site_counters)
         self._failures = PageFailures(site_counters, self._seeds)
-        self._came: dict[Identity, tuple[ServedSite, KnownVersion, Mapping[str, str]]] = {}
-        """Conditional pages that wait to be settled."""
+        self._came: dict[Identity, tuple[ServedSite, KnownVersion, Mapping[str, str], bytes]] = {}
+        """Conditional pages that wait to be settled: what was known, the headers of another version, and the links, packed."""
         self._redirects: dict[Identity, ServedLayer] = {}
         """Pages that redirected within their layer and wait to be settled: whether what they lead to was seen is known then."""
 
@@ -238,11 +238,17 @@ class PageProcessor:
             if (items := await self._reader.unchanged(layer, response)) is None:
                 await self._forget(site, known)
                 raise PageFailed("invalid", "status 304 for a page that has no row in the store any more.")
+            try:
+                remembered = known.remembered()
+            except DecodingError as error:
+                await self._forget(site, known)
+                raise PageFailed("invalid", f"status 304 for a page whose links are lost ({error})") from error
             await self._reader.note(layer, request, PageOutcome.UNCHANGED)
             counters.add("site/unchanged")
             self._seeds.read(request)
-            self._came[identity(lease)] = site, known, {}
-            return Settlement(lease, items=items, visit=PageVisit(status) if layer.recorded else None)
+            settlement = self._reader.follow_again(lease, layer, request, status, remembered, items)
+            self._came[identity(lease)] = site, known, {}, known.links
+            return settlement
         if known is not None:
             await self._forget(site, known)
         if there := redirects.other_layer(layer, request, response.url):
@@ -252,10 +258,10 @@ class PageProcessor:
             return self._reader.led_away(lease, layer, request, response, there)
         if request.way.session and (wanted := redirects.arrived(layer, request)) is not None:
             return self._replaced(lease, layer, wanted)
-        settlement, lasting = await self._reader.read(lease, layer, request, response)
+        settlement, links = await self._reader.read(lease, layer, request, response)
         self._seeds.read(request)
-        if known is not None and lasting:
-            self._came[identity(lease)] = site, known, response.headers
+        if known is not None and links is not None:
+            self._came[identity(lease)] = site, known, response.headers, links
         return settlement
 
     async def _left_out(
@@ -293,7 +299,7 @@ class PageProcessor:
         # Whoever looks for missing children wants the links of a page, changed or not.
         whole = request.again or request.way.session
         if self._versions.enabled and request.method == "GET" and not whole:
-            known = await self._versions.known(layer.site, lease, context_of(request, layer.stores_parent))
+            known = await self._versions.known(layer.site, lease, context_of(request, layer))
             return known._replace(read_with="") if self._reader.wants_whole(layer) else known
         return None
 

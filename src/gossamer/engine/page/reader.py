@@ -13,6 +13,7 @@ from gossamer.engine.archive.archive import Archive
 from gossamer.engine.counters import SiteCounters
 from gossamer.engine.http.scrapy_fetcher import ScrapyFetcher
 from gossamer.engine.page.children import ChildRequests
+from gossamer.engine.page.conditional import RememberedLinks
 from gossamer.engine.page.failure import ARCHIVE, HELD_BACK, STORE_UNAVAILABLE, PageFailed
 from gossamer.engine.page.feed import links_of
 from gossamer.engine.page.same_keys import KeyMemory
@@ -51,6 +52,7 @@ from gossamer.model.page import NOTHING, PageRequest, Record, Response
 from gossamer.model.plan.page_record import content_signature
 from gossamer.model.reply import BLOCKED, PIPELINE
 from gossamer.model.table import PageOutcome
+from gossamer.sites.compile import SINCE
 from gossamer.sites.downloader import ItemFailed
 from gossamer.sites.extract.charset.charset import CHARSET, GUESSED
 from gossamer.sites.extract.turns import MARK, has_lists
@@ -158,8 +160,9 @@ class PageReader:
 
     async def read(
         self, lease: Lease, layer: ServedLayer, request: PageRequest, response: Response
-    ) -> tuple[Settlement, bool]:
-        """The settlement, and, of a conditional page, whether later rounds need nothing of it while it does not change. Raises PageFailed."""
+    ) -> tuple[Settlement, bytes | None]:
+        """The settlement, and, of a conditional page, what later rounds need of it while it does not change: its links, packed. None: they
+        need all of it. Raises PageFailed."""
         if layer.rule is None:
             return await self._read_listing(lease, layer, request, response)
         status = response.status
@@ -221,11 +224,27 @@ class PageReader:
         settlement = Settlement(lease, Ending.DONE, children, items, withheld=withheld, kept=kept, visit=visit)
         # A thread is known as a whole only if all its pages are read.
         whole = part is None or part.whole or not (request.turn or further)
-        # Links that are too deep now may not be where another page leads to this one.
-        whole = whole and not reading.limited and not reading.asked_parent
+        # A page that was read in part has to be read again: what is missing may not be.
+        whole = whole and not why and not reading.asked_parent
         # Its page turns are fetched again with it.
         whole = whole and not (request.changed and any(link.turn for link in reading.links))
-        return settlement, layer.conditional and whole and self._children.lasting(reading.links, layer)
+        return settlement, self._children.remembered(reading.links, layer, request) if whole else None
+
+    def follow_again(
+        self,
+        lease: Lease,
+        layer: ServedLayer,
+        request: PageRequest,
+        status: int,
+        known: RememberedLinks | None,
+        items: list[bytes],
+    ) -> Settlement:
+        """The settlement of a page that has not changed: it leads where it led; `items` are its rows, where they are to be written. Raises
+        PageFailed."""
+        visit = PageVisit(status) if layer.recorded else None
+        links = known.of(layer.site.compiled, request.depth) if known is not None else []
+        children, withheld = self._children.of(links, layer, request)
+        return Settlement(lease, Ending.DONE, children, items, withheld=withheld, visit=visit)
 
     @staticmethod
     def _thread(layer: ServedLayer, request: PageRequest, response: Response, record: Record) -> Mapping[str, Any]:
@@ -301,7 +320,7 @@ class PageReader:
 
     async def _read_listing(
         self, lease: Lease, layer: ServedLayer, request: PageRequest, response: Response
-    ) -> tuple[Settlement, bool]:
+    ) -> tuple[Settlement, bytes | None]:
         """Read a sitemap or feed."""
         try:
             made = partial(links_of, layer.site.compiled, layer.name == FEED, response, SITEMAP)
@@ -319,11 +338,14 @@ class PageReader:
             self._site_counters.of(layer.site.name).add(BROKEN + kind)
             logger.warning("The %s %s is not well-formed (%s): entries may be missing.", kind, response.url, fault)
         self._note_empty(request, links)
-        if fault or nowhere or not links:
+        is_partial = fault or nowhere or not links
+        if is_partial:
             await self.note_gap(layer, request, f"a {kind} may have been read in part")
         children, withheld = self._children.of(links, layer, request)
-        lasting = layer.conditional and self._children.lasting(links, layer)
-        return Settlement(lease, Ending.DONE, children, withheld=withheld), lasting
+        # What is too old for `since` is another part of it each day.
+        is_partial = is_partial or SINCE in request.inherited
+        remembered = None if is_partial else self._children.remembered(links, layer, request)
+        return Settlement(lease, Ending.DONE, children, withheld=withheld), remembered
 
     async def _store(
         self,

@@ -17,8 +17,15 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from gossamer.courier.transport import Ask
-from gossamer.engine.page.conditional import Validators, conditions, is_same_version, validators
-from gossamer.engine.sites import ServedSite
+from gossamer.engine.page.conditional import (
+    RememberedLinks,
+    Validators,
+    conditions,
+    is_same_version,
+    unpack_links,
+    validators,
+)
+from gossamer.engine.sites import ServedLayer, ServedSite
 from gossamer.errors import GossamerError
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Lease, PageName
@@ -28,18 +35,19 @@ logger = logging.getLogger(__name__)
 
 GATHER, NOTE = 0.005, 0.5
 """Seconds for which questions, and versions to be noted, are gathered for one call."""
-MANY = 500
-"""The most versions that are noted at once."""
+MANY, MANY_BYTES = 500, 2**20
+"""The most versions that are noted at once, and about how many bytes of them."""
 
 
 class KnownVersion(NamedTuple):
     """What was known of a page before it was fetched, and the birth of the group then. `context` stands for what the page is read with
-    now, `read_with` for what it was read with."""
+    now, `read_with` for what it was read with. `links` are what it led to, packed."""
 
     page: PageName
     born: str = ""
     validators: Validators | None = None
     read_with: str = ""
+    links: bytes = b""
     context: str = ""
 
     @property
@@ -50,6 +58,10 @@ class KnownVersion(NamedTuple):
     def is_confirmed(self, headers: Mapping[str, str]) -> bool:
         """Whether a 304 with these headers may be about the version that is known."""
         return self.validators is None or is_same_version(self.validators, validators(headers))
+
+    def remembered(self) -> RememberedLinks | None:
+        """The links that it led to, None for none. DecodingError if they cannot be read."""
+        return unpack_links(self.links) if self.links else None
 
 
 class PageVersions:
@@ -62,6 +74,7 @@ class PageVersions:
         self._questions: dict[str, dict[PageName, asyncio.Future[KnownVersion]]] = {}
         self._noted: dict[str, dict[PageName, tuple[str, bytes]]] = {}
         """Not yet with the frontier."""
+        self._noted_bytes = 0
         self._drops: dict[tuple[str, str], dict[PageName, bytes]] = {}
         """To be forgotten, by group and its birth."""
         self._dropping: asyncio.Future[None] | None = None
@@ -107,13 +120,15 @@ class PageVersions:
         self._drops.setdefault((site.name, known.born), {})[known.page] = b""
         await asyncio.shield(self._dropping)
 
-    def note(self, site: ServedSite, known: KnownVersion, headers: Mapping[str, str]) -> None:
-        """Note the version of a page that is settled."""
+    def note(self, site: ServedSite, known: KnownVersion, headers: Mapping[str, str], links: bytes) -> None:
+        """Note the version of a page that is settled, and its links, packed."""
         found = validators(headers) if headers else known.validators or Validators()
         if not (found.etag or found.modified):
             return
-        self._noted.setdefault(site.name, {})[known.page] = (known.born, "\n".join((*found, known.context)).encode())
-        if len(self._noted[site.name]) >= MANY:
+        version = "\n".join((*found, known.context)).encode() + (b"\n" + links if links else b"")
+        self._noted.setdefault(site.name, {})[known.page] = known.born, version
+        self._noted_bytes += len(version)
+        if len(self._noted[site.name]) >= MANY or self._noted_bytes >= MANY_BYTES:
             self._begin(self.flush())
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(NOTE, lambda: self._begin(self.flush()))
@@ -133,6 +148,7 @@ class PageVersions:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._noted_bytes = 0
         for group, noted in list(self._noted.items()):
             told = dict(noted)
             for born in {born for born, _ in told.values()}:
@@ -199,7 +215,8 @@ class PageVersions:
 def edition(site: ServedSite) -> str:
     """A name for the rules of a site, with the functions that they name, and one for where its rows go."""
     spec = site.compiled.site
-    digest = hashlib.sha256(repr(spec).encode("utf-8", "backslashreplace"))
+    # With the form in which links are kept: a newer worker must not misread those of an older one.
+    digest = hashlib.sha256(repr((spec, PageRequest._fields)).encode("utf-8", "backslashreplace"))
     hooks = [spec.hooks, *(layer.hooks for layer in spec.layers.values())]
     named = {value for one in hooks for value in vars(one).values() if value}
     named |= {layer.handler for layer in spec.layers.values() if layer.handler}
@@ -211,13 +228,22 @@ def edition(site: ServedSite) -> str:
     return f"{digest.hexdigest()[:12]}:{rows}:"
 
 
-def context_of(request: PageRequest, parent: bool) -> str:
-    """A text for what a page inherits, which its row may have, too; `parent`: and for the page that led to it."""
-    said = [*sorted(request.inherited.items()), *(request.trail[-1:] if parent else ())]
+def context_of(request: PageRequest, layer: ServedLayer) -> str:
+    """A text for what else than its body a page is read with: what it inherits, the page that led to it where its row has that, and its
+    place among page turns and in the depth of the site, where these decide what is followed."""
+    said: list[Any] = [*sorted(request.inherited.items()), *(request.trail[-1:] if layer.stores_parent else ())]
+    if request.turn:
+        said.append(request.turn)
+    if layer.counts_depth:
+        said.append((request.depth,))
     return hashlib.sha256(repr(said).encode("utf-8", "backslashreplace")).hexdigest()[:12] if said else ""
 
 
-def _unpacked(version: bytes) -> tuple[Validators, str]:
-    """The version, and what the page was read with."""
-    etag, modified, context = (*version.decode("ascii", "replace").split("\n"), "", "")[:3]
-    return Validators(etag, modified), context
+def _unpacked(version: bytes) -> tuple[Validators, str, bytes]:
+    """The version, what the page was read with, and its links."""
+    etag, modified, context, links = (*version.split(b"\n", 3), b"", b"", b"")[:4]
+    return (
+        Validators(etag.decode("ascii", "replace"), modified.decode("ascii", "replace")),
+        context.decode("ascii", "replace"),
+        links,
+    )

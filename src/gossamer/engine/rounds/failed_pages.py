@@ -60,9 +60,6 @@ class FailedPages:
         for lane, fingerprints in wanted.items():
             for some in _parts(list(fingerprints)):
                 await self._calls.patiently(Frontier.forget, lane, some)
-        if site.conditional and wanted:
-            # A list that has not changed would not be read, and so not lead to them.
-            await self._calls.patiently(Frontier.forget_page_versions, site.name)
         await self._drop(_outdated(letters, failures))
 
     async def round_over(self, site: ServedSite, began: float) -> None:

@@ -56,7 +56,7 @@ class ServedLayer:
     """One layer, ready for use. `rule` is None for sitemaps and feeds. `lane` is that of its pages, if it is not called like the layer."""
 
     __slots__ = (
-        "_blocked", "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "canonical", "conditional", "cookies", "counts_from_one", "counts_in_headers", "function", "guarded", "hold", "lane", "link_lanes",
+        "_blocked", "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "canonical", "conditional", "cookies", "counts_depth", "counts_from_one", "counts_in_headers", "function", "guarded", "hold", "lane", "leads_to_sites", "link_lanes",
         "name", "on_fail", "options", "recorded", "redirects", "referer", "retries", "retry_status", "rule", "saves", "saves_files", "site", "stores_parent", "strict",
     )  # fmt: skip
 
@@ -108,6 +108,9 @@ class ServedLayer:
         self.before_store: Hook | None = found["before_store"]
         self.on_fail: Hook | None = found["on_fail"]
         self._blocked = compile_blocked(name, rule, site.compiled) if rule is not None else None
+        self.counts_depth = bool(whole.limits.depth or self.after_extract or (rule is not None and rule.handler))
+        """Whether what is read of a page may depend on how deep it is."""
+        self.leads_to_sites = rule is not None and any(one.to is not None and crosses(one.to) for one in rule.follow)
         self.function: FunctionReader | None = None
         """What reads its pages, if no rules do."""
         if rule is not None and rule.handler:
@@ -195,8 +198,6 @@ class ServedSite:
             and policy.records is None
         )
         """The lanes whose seen memory holds for the whole round, so that a worker may keep a cache of it."""
-        self.lasting = frozenset(f"{self.name}.{name}" for name, policy in self._lanes.items() if _lasts(policy))
-        """The lanes to which a link leads once in all rounds: what it would lead to later is known, or due by itself."""
         after = compiled.site.hooks.after_round
         self.after_round: Hook | None = hooks.find(after, compiled.grant) if after else None
 
@@ -207,12 +208,6 @@ class ServedSite:
         """The full names of the lanes that have pages of a layer."""
         again = f"{AGAIN}{layer}"
         return (f"{self.name}.{layer}", *((f"{self.name}.{again}",) if again in self._lanes else ()))
-
-
-def _lasts(policy: LanePolicy) -> bool:
-    if policy.records is not None:
-        return policy.records.finished is None and policy.records.gone is None and not policy.records.newer
-    return policy.seen.kind in (SeenKind.EXACT, SeenKind.BLOOM) and policy.seen.scope is SeenScope.FOREVER
 
 
 class SiteSet:

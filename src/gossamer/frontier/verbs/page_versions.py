@@ -1,4 +1,4 @@
-"""Which version of its pages a group read last: ETag and Last-Modified, for all workers and runs. Generators without I/O."""
+"""Which version of its pages a group read last, and what these led to, for all workers and runs. Generators without I/O."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from gossamer.frontier.call import Verb, function_call, read
 from gossamer.frontier.server import keys
 from gossamer.model import PageName
 
-AT_ONCE = 500
-"""The most that one call puts or reads."""
+AT_ONCE = 100
+"""The most that one call puts or reads: each may have some ten thousand bytes."""
 
 
 class PageVersionVerbs:

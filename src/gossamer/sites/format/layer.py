@@ -179,7 +179,7 @@ class RequestRule(Body):
     redirects: Whole | None = None
     """How many redirects to follow in a row, pages that send on within 5 seconds (meta refresh) included; 0: treat them as ordinary pages."""
     conditional: Flag | None = None
-    """Ask the server to send a page that was read before, by any worker in any run, only if it has changed. An unchanged page is done: it is not read again. Pages that lead to others which a later round fetches again (lists) are always fetched whole."""
+    """Ask the server to send a page that was read before, by any worker in any run, only if it has changed. An unchanged page is done: it is not read again, its rows stay, and it leads where it led."""
     referer: Flag | None = None
     """Send the URL of the page that led to a page as Referer, as browsers do: whole within one origin, only the origin to others. Default: true."""
     user_agent: str | None = None

@@ -49,6 +49,21 @@ class TestPageVersions:
         assert len(left) == 3
         assert left["h", "new"] == b"y"
 
+    def test_their_bytes_are_bounded_too(self, crawl: Crawl) -> None:
+        """A KiB for each, on average: what is large leaves less room for others."""
+        crawl.define()
+        born, _ = crawl.frontier.page_versions("g", [("h", "0")])
+        most, large = 200 * crawl.frontier.partitions, {("h", f"{n}"): bytes(10_000) for n in range(100)}
+        for _ in range(3):  # What is stored once more counts once.
+            for page, version in large.items():
+                crawl.frontier.put_page_versions("g", born, {page: version}, most=most)
+        left = crawl.frontier.page_versions("g", list(large))[1]
+        assert 0 < sum(map(len, left.values())) <= 200 * 1024
+        assert ("h", "99") in left, "the oldest go"
+        small = {("h", f"s{n}"): b"x" for n in range(150)}
+        crawl.frontier.put_page_versions("g", born, {**dict.fromkeys(large, b""), **small}, most=most)
+        assert len(crawl.frontier.page_versions("g", list(small))[1]) == 150, "what is forgotten takes no room"
+
     def test_they_go_with_their_group(self, crawl: Crawl) -> None:
         crawl.define()
         born, _ = crawl.frontier.page_versions("g", [("h", "p")])
