@@ -29,6 +29,29 @@ ROOT = Path(__file__).parents[2]
 FACTOR = int(os.environ.get("MACHINE_FACTOR", "1"))
 COVERAGE = ROOT / "docs" / "evidence" / "coverage.md"
 
+PRINTED = """The rule of a domain:
+
+{
+  "domain": "x.example",      // without www, as in "x.example"
+  "url_pattern": "^http://news\\.x\\.example/\\\\d+\\.html$", /* a regular
+                                 expression */
+  alias: 'news "one"',
+  "id_parameter": [...],      // ...
+  ...
+  "extract_rule": {
+    "rule": {
+      "t": {"base": "content", "mode": "css", "expression": "h1", "pick": "text", "index": 1},
+      ...
+    }
+  },
+  "cookie": ...,
+  "drill_rules": ["a", "//b", ...],
+  "active": true,
+  "seed": ["http://x.example/"]   // rounds begin here
+  ...
+}
+"""
+
 
 def rule(**more: Any) -> dict[str, Any]:
     return {"domain": "x.example", "alias": "page", "url_pattern": "/p/", **more}
@@ -95,12 +118,29 @@ class TestRules:
         [found] = rules_of(text)
         assert found == whole
 
+    def test_a_rule_as_documentation_prints_it(self) -> None:
+        """With comments at the ends of lines, and `...` for what is left out."""
+        [found] = rules_of(PRINTED)
+        assert found == {
+            "domain": "x.example",
+            "url_pattern": r"^http://news\.x\.example/\d+\.html$",
+            "alias": 'news "one"',
+            "id_parameter": [],
+            "extract_rule": {"rule": {"t": unit("h1")}},
+            "cookie": None,
+            "drill_rules": ["a", "//b"],
+            "active": True,
+            "seed": ["http://x.example/"],
+        }
+
     @pytest.mark.parametrize(
         ("text", "said"),
         [
+            ('{ "url_pattern": @ }', "'@ }' on line 1"),
+            ('\n\n{\n "url_pattern": word\n}', "the object on line 3: Expecting value"),
             ("", "it is not JSON"),
             ("nonsense", "it is not JSON"),
-            ("driller:a:b\n{", "What follows driller:a:b is not JSON"),
+            ("driller:a:b\n{", "What follows driller:a:b cannot be read: it has no end"),
             ("[]", "holds no rules"),
             ("{}", "holds no rules"),
             ("[1]", "1 stands where a rule should be"),

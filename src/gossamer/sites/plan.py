@@ -68,6 +68,18 @@ class LayerGraph:
         found = self.matcher.layer_of(url)
         return found[0] if found else next(iter(self.site.layers))
 
+    def begins_in(self, layer: str) -> bool:
+        """Whether a round of this layer alone has pages: those of seeds, of tasks or of stored rows, or visits that are due."""
+        for seed in self.site.seeds:
+            if layer == seed.layer and (seed.url is not None or seed.tasks is not None):
+                return True
+            if seed.layer is None and seed.url is not None:
+                if any(self.first_layer(one.url) == layer for one in unfold(seed.url, self.params)):
+                    return True
+            elif seed.layer is None and seed.tasks is not None:
+                return True
+        return self.site.layers[layer].keeps_records or any(rule.layer == layer for rule in self.site.refresh)
+
     def reached(self) -> set[str]:
         """The layers that seeds and links lead to."""
         found, todo = set(self.entries), list(self.entries)

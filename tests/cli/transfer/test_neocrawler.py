@@ -85,6 +85,21 @@ def test_files_are_written_checked_and_reported(command: Command) -> None:
     assert '#   detail: script: ["jsexec_result = 1;"]: left out: JavaScript in the page' in text
 
 
+def test_a_rule_is_imported_as_documentation_prints_it(command: Command) -> None:
+    Path("rule.js").write_text(
+        """module.exports = {
+          domain: "shop.example",         // the site
+          "url_pattern": "/list/",        // every list
+          "alias": 'list',
+          "seed": ["http://shop.example/list/1"],
+          ...
+        };
+        """
+    )
+    assert command("import", "neocrawler", "rule.js", "-o", "sites").out.splitlines()[-1].startswith("1 site file;")
+    assert command("site", "check", "sites").out.splitlines()[-1] == "1 file, 1 site, 1 seed"
+
+
 def test_nothing_is_written_over_unasked(command: Command) -> None:
     file = write([LISTED])
     command("import", "neocrawler", file, "--dry-run")

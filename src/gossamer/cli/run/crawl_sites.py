@@ -29,8 +29,10 @@ from gossamer.settings import BY_NAME, Settings, shown_value
 from gossamer.sites.check.grant import check_grant
 from gossamer.sites.file.grant import grant_of
 from gossamer.sites.file.load import LoadedSite, sound, survey
+from gossamer.sites.file.params import Parameters, parameters
 from gossamer.sites.file.problems import SiteErrors
 from gossamer.sites.format import SiteSpec
+from gossamer.sites.plan import LayerGraph
 from gossamer.sites.python.module import is_python, names_site
 from gossamer.status.overview import WORKERS_READ, hasty, is_alive
 from gossamer.status.progress import progress_of, read_progress_of
@@ -112,6 +114,7 @@ def crawl_loaded(
     feed = round_file.SiteFeed(settings, sites[0].site, out) if out is not None else None
     number = asked.workers or min(MOST_WORKERS, cores())
     with ValkeyFrontier.open(hasty(settings)) as frontier:
+        _check_layer_begins(frontier, found, asked)
         if asked.fresh:
             drop_crawl(frontier, [site.site for site in sites], asked.yes)
         if wrong := Registry(frontier).unknown_targets(found):
@@ -228,6 +231,24 @@ def _check_layer(sites: list[SiteSpec], layer: str) -> None:
     for site in sites:
         if layer and layer not in site.layers:
             raise typer.BadParameter(f"the site {site.site} has no layer {layer}; it has {', '.join(site.layers)}")
+
+
+def _check_layer_begins(frontier: ValkeyFrontier, found: list[LoadedSite], asked: CrawlOptions) -> None:
+    """A new round of one layer begins with its seeds: where it has none, the round would be spent, and tables archived, for nothing. What
+    is left of a round needs none."""
+    if not asked.layer or asked.resume:
+        return
+    counts = frontier.counts()
+    known = {row.group for row in counts.groups}
+    for one in found:
+        name, params = one.site.site, one.site.params
+        graph = LayerGraph(one.site, parameters(params) if params else Parameters())
+        is_open = name in known and not (frontier.drained(name).drained or _has_its_pages(counts, name, one.site))
+        if (asked.fresh or not is_open) and not graph.begins_in(asked.layer):
+            raise typer.BadParameter(
+                f"no seed of the site {name} is a page of the layer {asked.layer}, so a round of it alone would fetch nothing; its seeds "
+                f"lead to {', '.join(graph.entries)}. --layer {asked.layer} goes on with what a round has left of the layer"
+            )
 
 
 def site_command(

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gossamer.errors import BadRules
+from gossamer.migrate.neocrawler.literal import read_literal
 
 Rule = dict[str, Any]
 
@@ -47,17 +48,20 @@ def rules_of(text: str, name: str = "the file") -> list[Rule]:
 
 def _scattered(text: str) -> Iterator[tuple[Rule, str, str]]:
     """Rules among other lines: those of NEOCrawler's dump tool (a key, then what is there, as JSON), of dumps that people have kept
-    and commented, and of JavaScript modules that export one."""
+    and commented, of JavaScript modules that export one, and of documentation that prints one."""
     decoder, place = json.JSONDecoder(), 0
     while (begin := _OBJECT.search(text, place)) is not None:
         key = next(reversed(_KEY.findall(text, place, begin.start("rule"))), "")
         try:
             data, place = decoder.raw_decode(text, begin.start("rule"))
-        except ValueError as error:
-            if not key and not place and "url_pattern" not in text:
-                return
-            line = text.count("\n", 0, begin.start("rule")) + 1
-            raise BadRules(f"What follows {key or f'line {line}'} is not JSON: {error}.") from None
+        except ValueError:
+            try:
+                data, place = read_literal(text, begin.start("rule"))
+            except ValueError as error:
+                if not key and not place and "url_pattern" not in text:
+                    return
+                line = text.count("\n", 0, begin.start("rule")) + 1
+                raise BadRules(f"What follows {key or f'line {line}'} cannot be read: {error}.") from None
         yield from _within({key: data} if key else data, "", "")
 
 

@@ -135,12 +135,7 @@ def _check_site(checker: Checker) -> None:
         if not group.urls and group.file is None:
             checker.add(("proxies", name), "this group has no proxy", "write urls or file")
         for place, url in enumerate(group.urls):
-            if "${" not in url and not re.match(r"(https?|socks[45]h?)://[^/\s]+", url):
-                checker.add(
-                    ("proxies", name, "urls", place),
-                    f"{url!r} is not a URL of a proxy",
-                    "as http://user:password@host:8080",
-                )
+            _check_proxy(checker, url, ("proxies", name, "urls", place))
     _check_request(checker, site.request, ("request",))
     _check_identity(checker, site.identity, ("identity",))
     for name in site.politeness.hosts:
@@ -175,10 +170,24 @@ def _check_request(checker: Checker, request: RequestRule | None, path: Path) ->
             "a browser makes pages only with engine: scrapy",
             "write engine: scrapy, or leave render out",
         )
-    if request.proxy is not None and "://" not in request.proxy and request.proxy not in checker.site.proxies:
+    if request.proxy is not None and "://" in request.proxy:
+        _check_proxy(checker, request.proxy, (*path, "proxy"))
+    elif request.proxy is not None and request.proxy not in checker.site.proxies:
         hint = did_you_mean(request.proxy, checker.site.proxies) or "name the group in proxies, or write a URL"
         checker.add((*path, "proxy"), f"there is no group of proxies {request.proxy}", hint)
     check_method(checker, request, path)
+
+
+def _check_proxy(checker: Checker, url: str, path: Path) -> None:
+    """A proxy that a fetcher would refuse, or a whole group would be left without."""
+    scheme = url.partition("://")[0]
+    if re.fullmatch(r"socks\w*", scheme, re.IGNORECASE):
+        # Not the URL: it may hold a password.
+        checker.add(
+            path, f"{scheme} is not a kind of proxy that can be used", "write http://host:port or https://host:port"
+        )
+    elif "${" not in url and not re.match(r"https?://[^/\s]+", url):
+        checker.add(path, f"{url!r} is not a URL of a proxy", "as http://user:password@host:8080")
 
 
 def _check_identity(checker: Checker, identity: Identity, path: Path) -> None:
