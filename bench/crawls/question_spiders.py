@@ -84,6 +84,26 @@ class Mixed(Walk):
                     yield scrapy.Request(url, meta=metas.get(kind, {}))
 
 
+class Following(Walk):
+    """Follows the links of the front page one by one, numbered from 10 on. Notes which it may not follow, and which pages it read."""
+
+    def __init__(self, front: str, **more: Any) -> None:
+        super().__init__(front, **more)
+        self.noted = {"links": 0, "refused": {}, "read": []}
+
+    def parse(self, response: Any, **more: Any) -> Iterator[Any]:
+        if "number" in more:
+            self.noted["read"].append(more["number"])
+            yield {"url": response.url, "text": response.text}
+            return
+        for number, link in enumerate(response.css("a"), 10):
+            self.noted["links"] += 1
+            try:
+                yield response.follow(link, cb_kwargs={"number": number})
+            except ValueError as error:
+                self.noted["refused"][number] = str(error)
+
+
 class LoggedIn(Walk):
     """Gets a cookie on the front page; the pages behind want it. The cookie jar is Scrapy's, in this process."""
 
