@@ -205,6 +205,38 @@ def test_only_the_last_worker_clears_up(valkey_server: Server, redis: Any, crawl
     assert second.get_stats() == {"pages": 3}, "the last figures stay readable in the process"
 
 
+def test_the_hash_goes_when_all_that_are_left_were_killed(
+    valkey_server: Server, redis: Any, crawl_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(our_stats, "GONE_SECONDS", 2)
+    killed, last = collector(valkey_server, crawl_name), collector(valkey_server, crawl_name)
+    for made in (killed, last):
+        made.inc_value("pages")
+        flushed(made)
+    closed(last)
+    wait_until(lambda: not redis.keys(f"*{crawl_name}*"), "the keys to go")
+
+
+def test_a_worker_that_lives_keeps_the_hash_when_another_leaves(
+    valkey_server: Server, redis: Any, crawl_name: str
+) -> None:
+    living, leaving = collector(valkey_server, crawl_name), collector(valkey_server, crawl_name)
+    for made in (living, leaving):
+        made.inc_value("pages")
+        flushed(made)
+    closed(leaving)
+    assert 0 < redis.ttl(f"{crawl_name}:stats") <= our_stats.GONE_SECONDS
+    flushed(living)
+    assert redis.ttl(f"{crawl_name}:stats") == -1
+    later = collector(valkey_server, crawl_name)
+    later.inc_value("pages")
+    flushed(later)
+    assert redis.hgetall(f"{crawl_name}:stats") == {b"pages": b"3"}
+    closed(later)
+    closed(living)
+    assert redis.keys(f"*{crawl_name}*") == []
+
+
 @pytest.mark.parametrize(
     "params", [{"decode_responses": True}, {"protocol": 3, "legacy_responses": False}, {"protocol": 2}]
 )

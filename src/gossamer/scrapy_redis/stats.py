@@ -66,6 +66,11 @@ if not last or last:match('^%d+') ~= call then
     end
   end
   redis.call('HSET', workers, me, call .. ' ' .. now)
+  local ttl = redis.call('TTL', workers)
+  if ttl >= 0 and ttl <= tonumber(ARGV[4]) then
+    -- The one that left last thought that nobody may be here any more.
+    redis.call('PERSIST', hash)
+  end
   redis.call('EXPIRE', workers, 86400)
 end
 local stored = redis.call('HGETALL', hash)
@@ -76,8 +81,10 @@ if ARGV[3] ~= 'stay' then
     if now - tonumber(other:match('%d+$')) < tonumber(ARGV[4]) then left = true end
   end
   if left then
-    -- A worker that lives lets it last longer again.
-    redis.call('EXPIRE', workers, math.ceil(tonumber(ARGV[4])))
+    -- Those that are left may have been killed; one that lives lets both last longer again.
+    local seconds = math.ceil(tonumber(ARGV[4]))
+    redis.call('EXPIRE', workers, seconds)
+    if ARGV[3] == 'clear' then redis.call('EXPIRE', hash, seconds) end
   else
     redis.call('DEL', workers)
     if ARGV[3] == 'clear' then redis.call('DEL', hash) end
