@@ -355,3 +355,40 @@ def test_two_spiders_of_a_project_do_not_disturb_each_other(project: Project, si
         worker.ended()
     assert there.llen("rules:items:post") == 2
     wait_until(lambda: there.llen("catalog:items:linked") == 3 + len(PAGES), "the items of the other")
+
+
+FAILING = """
+from scrapy_redis.spiders import RedisSpider
+
+class Failing(RedisSpider):
+    name = "failing"
+
+    def parse(self, response):
+        if response.url.endswith("/3"):
+            raise KeyError("callback")
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link)
+"""
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_workers_that_end_together_end_one_round_and_its_dead_letters_can_be_replayed(
+    project: Project, site: Site, there: Any, count: int
+) -> None:
+    """Also without `SCHEDULER_PERSIST`: nothing was left in the queue, so nothing is thrown away."""
+    add(project, FAILING)
+    site.hold("/3")
+    there.rpush("failing:start_urls", f"{site.url}/")
+    workers = [project.start("failing", SCHEDULER_PERSIST=False) for _ in range(count)]
+    for worker in workers:
+        worker.said("Spider opened")
+    site.reached("/3")
+    site.release("/3")
+    for worker in workers:
+        worker.ended()
+    with project.frontier() as frontier:
+        assert [info.state for info in frontier.rounds("failing")] == ["running", "ended"]
+        [letter] = frontier.dead_letters("failing")
+        assert frontier.replay(letter.partition, [letter.id]) == 1
+    project.start("failing", SCHEDULER_PERSIST=False).ended()
+    assert Counter(site.paths())["/3"] == 2

@@ -18,6 +18,7 @@ from gossamer.model.reply import CLOSED
 from gossamer.scrapy import scheduler as worker
 from gossamer.scrapy.config import WorkerConfig
 from gossamer.scrapy.lanes import META
+from gossamer.scrapy.process import rounds
 from gossamer.scrapy.process.admission import recent, without_gone
 from gossamer.scrapy.setting_notes import delay_notes
 from gossamer.scrapy_redis import connection
@@ -115,11 +116,21 @@ class LeasingScheduler(worker.FleetScheduler):
 
     async def _leave(self) -> None:
         """Say goodbye. Without SCHEDULER_PERSIST the last one throws away what is queued and what was seen."""
+        # While this worker is there, no other one begins the next round on leaving.
+        number = await self._present_round()
         self.courier.token = self.courier.token.next()
         await self.ask(Frontier.exchange, self.courier.token, info={**self.info(), CLOSED: "1"})
-        if not self.persist and await self._alone():
-            drained = (await self.ask(Frontier.drained, self.group)).drained
-            await in_thread(self._next_round if drained else self._throw_away)
+        if self.persist or not await self._alone():
+            return
+        if (await self.ask(Frontier.drained, self.group)).drained:
+            await rounds.end(self.ask, self.group, self.courier.token, only=number)
+            await in_thread(self._begin_round, number + 1)
+        elif await self._present_round() == number:
+            await in_thread(self._throw_away, number)
+
+    async def _present_round(self) -> int:
+        counts = await self.ask(Frontier.counts, self.group)
+        return next((row.round for row in counts.groups if row.group == self.group), 0)
 
     async def _alone(self) -> bool:
         """Whether no other worker of the group lives. Waits for a silent one until it calls again or is known to be gone."""
@@ -164,15 +175,14 @@ class LeasingScheduler(worker.FleetScheduler):
                 except LaneKept as error:
                     logger.warning("%s", error)
 
-    def _throw_away(self) -> None:
-        """What is queued goes, and a new round begins: starts are owed again, and what was seen in the round is forgotten."""
+    def _throw_away(self, number: int) -> None:
+        """What is queued in a round goes, and the next one begins: starts are owed again, and what was seen in the round is forgotten."""
         self.drop_lanes()
-        self._next_round()
+        self._begin_round(number + 1)
 
-    def _next_round(self) -> None:
+    def _begin_round(self, number: int) -> None:
         with self.frontier() as frontier:
-            [row] = [row for row in frontier.counts(self.group).groups if row.group == self.group]
-            frontier.new_round(self.group, row.round + 1)
+            frontier.new_round(self.group, number)
 
     def _drop_group(self) -> None:
         with self.frontier() as frontier:
