@@ -104,6 +104,44 @@ def test_workers_may_have_different_arguments(project: Project, site: Site) -> N
     assert Counter(site.paths()) == Counter(["/", *PAGES])
 
 
+SCRIPT = """
+import sys
+from scrapy.crawler import CrawlerProcess
+from scrapy.utils.project import get_project_settings
+
+process = CrawlerProcess(get_project_settings())
+for part in sys.argv[1:]:
+    process.crawl("parts", part=part)
+process.start()
+"""
+PARTS = """
+import os
+import scrapy
+
+class Parts(scrapy.Spider):
+    name = "parts"
+
+    async def start(self):
+        yield scrapy.Request(os.environ["SITE"] + self.part, dont_filter=True)
+
+    def parse(self, response):
+        pass
+"""
+
+
+def test_crawls_of_one_process_with_different_arguments_all_run_their_start(
+    project: Project, site: Site, server: Server
+) -> None:
+    add(project, PARTS)
+    (project.directory / "script.py").write_text(SCRIPT)
+    environ = {**os.environ, **project.environ, "SITE": site.url}
+    for times in (1, 2):
+        done = fork_server.run("script", ["/1", "/2", "/3"], environ, project.directory, 100)
+        assert done.returncode == 0, done.stderr
+        assert "ran once for all workers" not in done.stderr
+        assert Counter(site.paths()) == Counter(["/1", "/2", "/3"] * times)
+
+
 def test_a_spider_without_seeds_may_wait_before_it_closes(project: Project, site: Site, there: Any) -> None:
     project.environ["SITE"] = site.url
     add(project, PLAIN)

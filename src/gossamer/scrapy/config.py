@@ -94,7 +94,8 @@ class WorkerConfig:
         given = spider_arguments.arguments(crawler)
         note = rounds.noted(given)
         group = group_name(settings["GOSSAMER_GROUP"] or spider.name)
-        if settings["GOSSAMER_ARGUMENTS"] == "same" and not (tasks or forever):
+        # What the project says: under scrapy-redis's scheduler, other processes may have other arguments in any case.
+        if loaded(crawler.settings)["GOSSAMER_ARGUMENTS"] == "same" and not (tasks or forever):
             group = rounds.own_group(settings["GOSSAMER_CRAWL"], group, note)
         policy = GroupPolicy(
             delay=min(one.min_delay if one.adaptive else one.delay for one in (host, *hosts.values())),
