@@ -6,23 +6,19 @@ Not Scrapy's Sitemap: the native engine runs without Scrapy. Not feedparser: it 
 from __future__ import annotations
 
 import codecs
-import gzip
 import html
-import io
 import re
-import zlib
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 from urllib.parse import urljoin
 
 from gossamer.sites.page import LINKS, LimitExceeded
+from gossamer.sites.rows import archive
 from gossamer.sites.xml import WIDE, parsed
 
 LONGEST_TITLE = 1_000
 _MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>")
-MOST_BYTES = 64 * 2**20
-"""A sitemap has at most 50 MB uncompressed."""
 
 
 TITLE, DATE = "title", "date"
@@ -127,15 +123,10 @@ def _tree(body: bytes) -> tuple[Any, str]:
 
 
 def _unpacked(body: bytes) -> bytes:
-    if body[:2] == b"\x1f\x8b":
-        try:
-            with gzip.GzipFile(fileobj=io.BytesIO(body)) as packed:
-                body = packed.read(MOST_BYTES + 1)
-        except (OSError, EOFError, zlib.error):
-            return b""
-    if len(body) > MOST_BYTES:
-        raise LimitExceeded(f"it has more than {MOST_BYTES >> 20} MiB unpacked (a sitemap may have 50 MB)")
-    return body
+    try:
+        return archive.gunzipped(body) if body.startswith(archive.GZIP) else archive.bounded(body)
+    except archive.BadArchive:
+        return b""
 
 
 def _name(element: Any) -> str:

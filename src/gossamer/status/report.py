@@ -72,7 +72,7 @@ LEFT_OUT = {
     names.TEXTLESS: "pages with links whose changed is empty",
     names.OVERLONG: "pages with links that are longer than 8,000 characters",
     names.LIMITED: "pages with links beyond limit, pages or limits.depth",
-    names.BROKEN: "pages of XML not well-formed, perhaps read in part",
+    names.BROKEN: "pages not well-formed, perhaps read in part",
     names.NOWHERE: "entries without an address",
     names.DOUBTED: "pages whose character set was guessed, or is another than they say",
     names.DAMAGED: "pages with characters that were replaced",

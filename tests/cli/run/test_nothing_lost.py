@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -300,7 +301,7 @@ def test_seeds_without_anything_rows_that_are_replaced_and_links_of_two_layers_a
         "told: 1 of 5 seeds could not be read (gone 1)",
         "told: 1 of 4 seeds that could be read had neither records nor links",
         "told: sitemap: 2 entries without an address",
-        "told: sitemap: 1 page of XML not well-formed, perhaps read in part",
+        "told: sitemap: 1 page not well-formed, perhaps read in part",
         "told: list.follow[1] has links on 1 page that an earlier rule leads to another layer, where they are read instead",
         "told: 1 page of page redirected to another layer of the site, where what they led to is read instead",
         "told: 2 records of page or more replaced others with the same key and other values, of other pages",
@@ -458,3 +459,38 @@ def test_links_that_are_too_long_are_counted_and_logged(site: Site, place: Place
     assert "long: list.follow[0] left out links on 1 page that are longer than 8,000 characters" in said
     assert f"list.follow[0] left out a link of {site.url}/list: an address of 9006 characters" in place.logs()
     assert "pages with links that are longer than 8,000 characters" in place.run("report", "left-out")
+
+
+def crawled(place: Place, *words: str) -> tuple[list[list[object]], str]:
+    said = place.said("crawl", *words, "-w", "1", "-O", str(place.directory / "rows.json"))[1]
+    return [list(record.values())[2:] for record in json.loads((place.directory / "rows.json").read_text())], said
+
+
+def test_rows_of_files_are_records_and_broken_ones_are_said(site: Site, place: Place) -> None:
+    def give(*lines: str) -> None:
+        body = gzip.compress("\n".join(("SKU;Unit price;link", *lines)).encode("cp1252"))
+        site.on("/prices.csv.gz", Reply(body=body, headers={"Content-Type": "application/gzip"}))
+
+    site.on("/1", Reply(body="<h1>One</h1>"))
+    give("Müller;3,50;/1", "x;1,00;")
+    file = place.write(f"""
+    site: shop
+    seeds: ['{site.url}/prices.csv.gz']
+    politeness: {{robots: ignore}}
+    seen: round
+    layers:
+      prices:
+        format: csv
+        records: {{jmespath: '[]'}}
+        fields: {{sku: {{jmespath: SKU}}, price: {{jmespath: '"Unit price"', type: decimal, decimal: ','}}}}
+        follow: [{{jmespath: '[].link', to: item}}]
+      item: {{match: '^/1', fields: {{title: h1}}}}
+    """)
+    place.run("site", "check", file)
+    rows, said = crawled(place, file)
+    assert sorted(rows, key=str) == [["Müller", "3.50"], ["One"], ["x", "1.00"]]
+    assert "not well-formed" not in said
+    give("Müller;4,50;/1", "x", "y;1,00;;more")
+    rows, said = crawled(place, file)
+    assert sorted(rows, key=str) == [["Müller", "4.50"], ["One"], ["x", None], ["y", "1.00"]]
+    assert "shop: prices: 1 page not well-formed, perhaps read in part" in said

@@ -84,7 +84,7 @@ class SeedCounts:
                 )
             for name, many in sorted(self._broken.get(group, {}).items()):
                 output.write_notice(
-                    f"{group}: {name}: {output.counted(many, 'page')} of XML not well-formed, perhaps read in part; look at one: gossamer "
+                    f"{group}: {name}: {output.counted(many, 'page')} not well-formed, perhaps read in part; look at one: gossamer "
                     "site try URL"
                 )
         return any(self._unread.values()) and not any(self._read.values()) and not self._resumed

@@ -58,6 +58,7 @@ from gossamer.sites.extract.charset.charset import CHARSET, GUESSED
 from gossamer.sites.extract.turns import MARK, has_lists
 from gossamer.sites.page import LimitExceeded, PageVerdict, Reading
 from gossamer.sites.plan import FEED, SITEMAP
+from gossamer.sites.rows.archive import is_packed
 from gossamer.sites.tables.parts import turns
 from gossamer.sites.tables.tables import PageRows, page_rows
 
@@ -79,7 +80,7 @@ async def read_page(
             return response, blocked_reading(sign)
     if layer.function is not None:
         reading = await layer.function.read(response, round, before)
-    elif len(response.body) > BIG:
+    elif len(response.body) > BIG or is_packed(response.body):
         reading = await asyncio.to_thread(layer.site.compiled.read, layer.name, response)
     else:
         reading = layer.site.compiled.read(layer.name, response)

@@ -12,7 +12,7 @@ from gossamer.sites.check.values import check_default
 from gossamer.sites.crossing import crosses, split
 from gossamer.sites.extract.turns import NAME as TURN
 from gossamer.sites.file.problems import Path, did_you_mean
-from gossamer.sites.format import Body, Clean, FieldRule, Follow, Format, Kind, Layer, Selected, Taken
+from gossamer.sites.format import DATA, Body, Clean, FieldRule, Follow, Format, Kind, Layer, Selected, Taken
 from gossamer.sites.template import NAME
 from gossamer.sites.url.match import pattern_of
 
@@ -107,13 +107,7 @@ def _check_selected(checker: Checker, rule: Selected, path: Path, format: Format
     if rule.source == "content" and format not in MARKUP:
         for key in ("css", "xpath"):
             if getattr(rule, key) is not None:
-                hint = (
-                    "use jmespath"
-                    if format is Format.JSON
-                    else "use regex"
-                    if format is Format.TEXT
-                    else "leave it out"
-                )
+                hint = "use jmespath" if format in DATA else "use regex" if format is Format.TEXT else "leave it out"
                 checker.add((*path, key), f"{key} finds nothing in pages of format {format.value}", hint)
     if rule.attr is not None and rule.css is None and rule.xpath is None:
         checker.add((*path, "attr"), "only elements have attributes", "write css or xpath")

@@ -17,8 +17,10 @@ from gossamer.sites.extract.context import SiteContext
 from gossamer.sites.extract.regex import PATIENCE
 from gossamer.sites.extract.types import loads
 from gossamer.sites.extract.urls import PageUrls
-from gossamer.sites.format import Format
+from gossamer.sites.format import ROWS, Format
 from gossamer.sites.page import RECORDS, LimitExceeded
+from gossamer.sites.rows import archive
+from gossamer.sites.rows.csv_text import BadRows, rows_of
 from gossamer.sites.xml import parsed
 
 NOTES = 50
@@ -55,25 +57,24 @@ class WrongFormat(Exception):
 class Decoding:
     """The bytes of one page as text, once. `encoding` is that of the site file."""
 
-    __slots__ = ("_document", "_encoding", "_result")
+    __slots__ = ("_body", "_content_type", "_encoding", "_result")
 
-    def __init__(self, document: Response, encoding: str | None) -> None:
-        self._document, self._encoding = document, encoding
+    def __init__(self, document: Response, body: bytes, encoding: str | None) -> None:
+        self._body, self._content_type = body, document.headers.get("content-type", "")
+        self._encoding = encoding
         self._result: charset.PageText | None = None
 
     def result(self) -> charset.PageText:
         if self._result is None:
-            document = self._document
-            self._result = charset.read(document.body, document.headers.get("content-type", ""), self._encoding)
+            self._result = charset.read(self._body, self._content_type, self._encoding)
         return self._result
 
     def codec(self) -> str:
         """The name of the page's character set."""
-        document = self._document
         return (
             self.result().codec
             or (known(self._encoding) if self._encoding is not None else None)
-            or charset.declared(document.body, document.headers.get("content-type", ""))
+            or charset.declared(self._body, self._content_type)
             or "utf-8"
         )
 
@@ -82,7 +83,7 @@ class PageContent:
     """One page on its way through the rules of a layer. `scopes` are the records being filled, the innermost last."""
 
     __slots__ = (
-        "_addresses", "_data", "_decoding", "_encoding", "_groups", "_has_data", "_plain", "_root", "_text", "asked_parent", "broken", "contested", "cut_off", "document", "doubt", "empty_values",
+        "_addresses", "_body", "_data", "_decoding", "_encoding", "_groups", "_has_data", "_plain", "_root", "_text", "asked_parent", "broken", "contested", "cut_off", "document", "doubt", "empty_values",
         "format", "layer", "limited", "linkless", "missing", "notes", "overlong", "patience", "records_left", "scopes", "site", "skipped", "textless", "unlinked", "unnoted", "values",
     )  # fmt: skip
 
@@ -121,6 +122,7 @@ class PageContent:
         self._root: Any = None
         self._addresses: PageUrls | None = None
         self._groups: Mapping[str, str] | None = None
+        self._body: bytes | None = None
         self._encoding = encoding
         self._decoding: Decoding | None = None
         self._has_data = False
@@ -138,10 +140,22 @@ class PageContent:
         if self.records_left < 0:
             raise LimitExceeded(f"{name}: the page has more than {RECORDS:,} records, nested ones included")
 
+    def body(self) -> bytes:
+        """The page's bytes, unpacked if it is a packed file of rows; raises `WrongFormat` and LimitExceeded."""
+        if self._body is None:
+            body = self.document.body
+            if self.format in ROWS and archive.is_packed(body):
+                try:
+                    body = archive.gunzipped(body) if body.startswith(archive.GZIP) else archive.unzipped(body)
+                except archive.BadArchive as error:
+                    raise WrongFormat(str(error)) from None
+            self._body = body
+        return self._body
+
     def text(self) -> str:
         """The page as text; for a binary page, one character per byte."""
         if self._text is None:
-            body = self.document.body
+            body = self.body()
             if self.format is Format.BINARY:
                 self._text = body.decode("latin-1")
             elif self._encoding is None and charset.is_ascii(body):
@@ -167,16 +181,26 @@ class PageContent:
         return self._root
 
     def data(self) -> Any:
-        """The page as JSON; raises `WrongFormat`."""
+        """The page as JSON, or its rows; raises `WrongFormat` and LimitExceeded."""
         if not self._has_data:
             try:
-                self._data = loads(self.text().lstrip("\ufeff"))
+                self._data = self._rows() if self.format in ROWS else loads(self.text().lstrip("\ufeff"))
             except (ValueError, RecursionError) as error:
                 raise WrongFormat(
                     f"the page is not JSON: {error if isinstance(error, ValueError) else 'nested too deeply'}"
                 ) from None
             self._has_data = True
         return self._data
+
+    def _rows(self) -> list[dict[str, str]]:
+        try:
+            rows, note = rows_of(self.text(), "\t" if self.format is Format.TSV else None)
+        except BadRows as error:
+            raise WrongFormat(f"the page is not {self.format.name}: {error}") from None
+        if note:
+            self.broken = True
+            self.note(note)
+        return rows
 
     def absolute(self, address: str) -> str:
         """An address on this page as an absolute URL, as a browser would request it; raises ValueError."""
@@ -206,7 +230,7 @@ class PageContent:
             encoding = self._encoding
             if encoding is not None and "{" in encoding:
                 encoding = self._filled(encoding)
-            self._decoding = Decoding(self.document, encoding)
+            self._decoding = Decoding(self.document, self.body(), encoding)
         return self._decoding
 
     def _filled(self, encoding: str) -> str | None:

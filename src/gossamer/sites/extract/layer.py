@@ -27,7 +27,7 @@ from gossamer.sites.extract.selector.jmespath import search
 from gossamer.sites.extract.selector.selector import FAILURES, Finder
 from gossamer.sites.extract.turns import has_lists, marks_of
 from gossamer.sites.extract.validity import compile_required, compile_valid, empty
-from gossamer.sites.format import FieldRule, Format, Layer, stored_fields
+from gossamer.sites.format import DATA, FieldRule, Layer, stored_fields
 from gossamer.sites.page import LimitExceeded, PageVerdict, Reading, records_of
 
 
@@ -91,7 +91,7 @@ class LayerReader:
         )
         self._valid = attempt(("valid",), lambda: compile_valid(layer.valid))
         self._lacking = compile_required(layer.required) if layer.required else None
-        self._reads_data = layer.format is Format.JSON and bool(layer.fields or layer.follow or layer.page)
+        self._reads_data = layer.format in DATA and bool(layer.fields or layer.follow or layer.page)
         if layer.encoding is not None and "{" not in layer.encoding and known(layer.encoding) is None:
             problems.append((("encoding",), f"{layer.encoding!r} is not a character set"))
         for one in layer.required:

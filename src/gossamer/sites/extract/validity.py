@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import urljoin
 
 from gossamer.model.page import Response
-from gossamer.sites.extract.content import PageContent
+from gossamer.sites.extract.content import PageContent, WrongFormat
 from gossamer.sites.extract.context import SiteContext
 from gossamer.sites.extract.regex import Pattern
 from gossamer.sites.extract.turns import MARK
 from gossamer.sites.extract.types import shown
 from gossamer.sites.format import Format, Layer, Valid
+from gossamer.sites.page import LimitExceeded
 
 Check = Callable[[PageContent], str]
 # Where a character never begins within another one, bytes can be searched instead of text.
@@ -72,7 +74,7 @@ def unwanted(page: PageContent, valid: Valid) -> str:
 def has(page: PageContent, text: str) -> bool:
     """Whether a text is on the page, without decoding it where that makes no difference."""
     if text.isascii() and page.codec().startswith(SEARCHABLE):
-        return text.encode() in page.document.body
+        return text.encode() in page.body()
     return text in page.text()
 
 
@@ -168,7 +170,8 @@ def compile_blocked(name: str, layer: Layer, site: SiteContext) -> Callable[[Res
         if is_never_empty and response.status == 200 and _is_empty(response):
             return "status 200 with an empty body"
         if layer.valid.lacks and is_accepted(response.status):
-            return unwanted(PageContent(response, name, layer.format, layer.encoding, site), layer.valid)
+            with suppress(WrongFormat, LimitExceeded):  # Which is said when it is read.
+                return unwanted(PageContent(response, name, layer.format, layer.encoding, site), layer.valid)
         return ""
 
     return blocked

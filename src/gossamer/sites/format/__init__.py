@@ -18,8 +18,10 @@ from gossamer.sites.format.layer import (
 from gossamer.sites.format.login import LoginCheck, LoginRule, SessionEnd
 from gossamer.sites.format.refresh import Condition, RefreshRule
 from gossamer.sites.format.selector import (
+    DATA,
     PLAIN_MEANINGS,
     PLAIN_STEPS,
+    ROWS,
     SELECTORS,
     Body,
     Clean,
@@ -48,9 +50,11 @@ from gossamer.sites.format.site import (
 from gossamer.sites.format.values import NAME, SiteModel
 
 __all__ = [
+    "DATA",
     "NAME",
     "PLAIN_MEANINGS",
     "PLAIN_STEPS",
+    "ROWS",
     "SELECTORS",
     "BlackoutRule",
     "Body",

@@ -234,7 +234,7 @@ class Layer(SiteModel):
     page_records: PageRecords | None = None
     """Keep a record of every page: its state, when it was found, visited and changed, and when it is due. The records take the place of the memory of `seen`."""
     format: Format = Format.HTML
-    """The format of its pages. XML is read without namespaces: title finds dc:title."""
+    """The format of its pages. XML is read without namespaces: title finds dc:title. csv (delimited by comma, semicolon or tab, whichever the header has most of) and tsv are read by JMESPath, as a list of rows, each a mapping from the names of the header to texts; gzip, and a zip with one file, are unpacked."""
     encoding: str | None = None
     """The character set, if pages do not declare it or declare a wrong one; {names} as in `value`, also those that were passed on."""
     identity: Identity | None = None

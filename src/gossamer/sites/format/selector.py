@@ -32,8 +32,16 @@ class Format(enum.Enum):
     HTML = "html"
     JSON = "json"
     XML = "xml"
+    CSV = "csv"
+    TSV = "tsv"
     TEXT = "text"
     BINARY = "binary"
+
+
+ROWS = frozenset({Format.CSV, Format.TSV})
+"""Formats whose pages are lists of rows."""
+DATA = ROWS | {Format.JSON}
+"""Formats whose pages JMESPath reads."""
 
 
 SELECTORS = ("css", "xpath", "regex", "jmespath")

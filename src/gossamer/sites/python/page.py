@@ -103,7 +103,8 @@ class Page:
         return self.selector.xpath(query)
 
     def json(self) -> Any:
-        """The body as JSON. A page that is not JSON is retried, and finally a dead letter."""
+        """The body as JSON; in a layer of `format: csv` or `tsv` its rows, each a mapping from the names of the header to texts. A page that is not of
+        this format is retried, and finally a dead letter."""
         return self._content.data()
 
     @overload

@@ -14,7 +14,7 @@ from gossamer.sites.extract.content import PageContent, WrongFormat
 from gossamer.sites.extract.layer import Coverage, has_value, missing_message, notes_of
 from gossamer.sites.extract.links import LinkSet
 from gossamer.sites.extract.validity import compile_required, compile_valid
-from gossamer.sites.page import PageVerdict, Reading
+from gossamer.sites.page import LimitExceeded, PageVerdict, Reading
 from gossamer.sites.python.page import Page
 
 FIELDS_MAX = 200
@@ -65,6 +65,8 @@ class FunctionReader:
             records, links = await self._collected(Page(self._site, self._name, content, round, before), content)
         except WrongFormat as error:
             return Reading(PageVerdict.INVALID, str(error), [], [], (), notes_of(content))
+        except LimitExceeded as error:
+            return Reading(PageVerdict.LIMIT, str(error), [], [], (), notes_of(content))
         reading = Reading(
             PageVerdict.OK,
             "",
@@ -75,6 +77,7 @@ class FunctionReader:
             contested=content.contested,
             limited=content.limited,
             doubt=content.doubt,
+            broken=content.broken,
             asked_parent=content.asked_parent,
             textless=content.textless,
             coverage=self._coverage(records),

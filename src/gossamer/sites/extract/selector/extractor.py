@@ -24,7 +24,7 @@ from gossamer.sites.extract.selector.selector import (
     text_of,
     translated,
 )
-from gossamer.sites.format import Format, Selected
+from gossamer.sites.format import DATA, Format, Selected
 
 First = Callable[[PageContent, Any], Any]
 ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*").fullmatch
@@ -135,11 +135,7 @@ def _at_path(keys: tuple[str, ...]) -> First:
     def first(page: PageContent, thing: Any) -> Any:
         if thing.__class__ is not dict:
             thing = (
-                data_of(thing)
-                if thing is not None
-                else page.data()
-                if page.format is Format.JSON
-                else data_of(page.text())
+                data_of(thing) if thing is not None else page.data() if page.format in DATA else data_of(page.text())
             )
         for key in keys:
             if thing.__class__ is not dict:
@@ -155,7 +151,7 @@ def _of_data(ask: Callable[[Any], Any], whole: bool) -> First:
         if thing.__class__ is dict:
             result = ask(thing)
         elif thing is None:
-            result = ask(page.data() if page.format is Format.JSON else data_of(page.text()))
+            result = ask(page.data() if page.format in DATA else data_of(page.text()))
         else:
             result = ask(data_of(thing))
         if result.__class__ is list and not whole:

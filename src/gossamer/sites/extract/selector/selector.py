@@ -21,7 +21,7 @@ from gossamer.sites.extract.regex import Pattern
 from gossamer.sites.extract.selector.css import every_of
 from gossamer.sites.extract.selector.jmespath import search
 from gossamer.sites.extract.types import as_text, loads
-from gossamer.sites.format import Format, Selected
+from gossamer.sites.format import DATA, Format, Selected
 from gossamer.sites.template import dig
 
 Finder = Callable[[PageContent, Any], list[Any]]
@@ -148,7 +148,7 @@ def _of_values(selected: Selected, look: Looked | None, whole: bool) -> Finder:
 
             def of_data(page: PageContent, thing: Any) -> list[Any]:
                 if thing is None:
-                    return _results(ask(page.data() if page.format is Format.JSON else data_of(page.text())), whole)
+                    return _results(ask(page.data() if page.format in DATA else data_of(page.text())), whole)
                 return _results(ask(data_of(thing)), whole)
 
             return of_data

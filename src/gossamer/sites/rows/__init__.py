@@ -1,0 +1,1 @@
+"""Pages of rows: CSV and TSV, also packed."""
