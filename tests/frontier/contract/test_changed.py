@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from io import StringIO
+from typing import Any
 
 import pytest
 
+from gossamer.frontier.call import function_call
 from gossamer.frontier.snapshot.export import Export
 from gossamer.frontier.snapshot.file import SnapshotFile
 from gossamer.frontier.snapshot.restore import Restore
@@ -93,3 +95,30 @@ def test_a_memory_that_lanes_share_is_written_once(opened: Opened, valkey_server
         assert isinstance(one.frontier, ValkeyFrontier)
         Export(one.frontier, out).run()
         assert out.getvalue().count('"type":"page_texts"') == 1
+
+
+@EVERY
+def test_a_worker_that_knows_no_texts_drains_when_its_group_has_some(
+    opened: Opened, valkey_server: Server, policy: LanePolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would not lead to the page turns that a text stands for, too. Those of other groups go on."""
+
+    def of_the_version_before(verb: str, base: str, header: dict[str, Any], *records: bytes) -> Any:
+        assert header.pop("knows_texts")
+        return function_call(verb, base, header, *records)
+
+    crawl = opened(valkey_server.url)
+    crawl.define({"a": policy})
+    crawl.frontier.define("other", {"a": policy})
+    with monkeypatch.context() as patched:
+        patched.setattr("gossamer.frontier.verbs.work.exchange.function_call", of_the_version_before)
+        former, elsewhere = crawl.worker("g"), crawl.worker("other")
+        add(crawl, "one", "")
+        lease = former.one()
+        add(crawl, "two", "A")
+        assert former.lease() == []
+        assert former.exchange(want=1).hints.paused == "draining"
+        former.settle(lease)
+        crawl.add("three", lane="other.a")
+        assert elsewhere.one().payload == b"three"
+    assert crawl.finish() == ["two A"]

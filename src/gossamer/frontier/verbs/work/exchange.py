@@ -137,7 +137,7 @@ class WorkVerbs:
                 "add": part.add.header, "counters": told if partition == 0 else (),
                 "peek": self.partitions > 1 and want > 0,
                 "busy": self.partitions > 1 and self.worker_leases.busy(token.incarnation, partition),
-                "info": ormsgpack.packb(dict(info)).hex() if info else None,
+                "info": ormsgpack.packb(dict(info)).hex() if info else None, "knows_texts": 1,
             }  # fmt: skip
             if session:
                 header["session"] = session

@@ -74,6 +74,14 @@ do
     return text
   end
 
+  -- Whether anything is known of the texts of pages.
+  function Changed.kept(book)
+    for g = book.g or 0, book.g and book.from or 0, -1 do
+      if call('EXISTS', generation_key(book, book.g and g)) == 1 then return true end
+    end
+    return false
+  end
+
   -- Whether this text is another one than that of the page's last fetch.
   function Changed.differs(book, name, text)
     return read(book, name) ~= text

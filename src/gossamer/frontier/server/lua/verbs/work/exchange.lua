@@ -7,7 +7,7 @@
 --            out) or nil, settle[], fetched[], sent[], add groups[], counters[], info, child groups[], group, peek, busy
 --            (holds leases of other partitions), lists[] that pages push to, or nil, on {epoch, change counter} of the state by which
 --            children were left out, or nil, out (what pages owe elsewhere, see Outbox.put) or nil, delivered[] (deliveries
---            here that are no longer owed) or nil, session (the group whose cookies are shared) or nil, statuses[] of the settled pages (one, how many have it, and so on) or nil}; 2: the records of the child groups; 3: the records of
+--            here that are no longer owed) or nil, session (the group whose cookies are shared) or nil, knows_texts (the worker knows of texts of pages) or nil, statuses[] of the settled pages (one, how many have it, and so on) or nil}; 2: the records of the child groups; 3: the records of
 --            the add groups; 4: signatures of all settled pages, 8 bytes each, or ''; 5 and on: of each page its items, then its data for
 --            lists; last the parcels of `out`
 -- Returns {msgpack {settled letters, child outcomes[], add outcomes[], lease heads (flat, 6 each), ready_in ms or -1, open, paused,
@@ -96,6 +96,19 @@ local function open_of(S, selection)
   return open
 end
 
+-- Whether pages that a worker serves have texts of their lists.
+local function has_texts(S, selection)
+  if S.m.tx == 0 or not selection.groups then return S.m.tx > 0 end
+  for _, group in ipairs(selection.names) do
+    for _, id in ipairs(Lane.ids(S, group)) do
+      local lane = Lane.by_id(S, id)
+      local book = lane and Seen.holder(S, lane)
+      if book and Changed.kept(book) then return true end
+    end
+  end
+  return false
+end
+
 local function session_of(S, h)
   return h.session and (tonumber(call('HGET', S.b .. K.sessions, h.session)) or 0) or nil
 end
@@ -160,6 +173,8 @@ verb('exchange', {'allow-oom'}, function(S, h, args)
 
   local taken, paused, alone, tasting = new_taken(), S.m.paused, nil, 0
   if call('SISMEMBER', S.b .. K.draining, incarnation) == 1 then paused = 'draining' end
+  -- A worker of a version that knows no texts would lead to no page turns, and the text would stand for all of them.
+  if not h.knows_texts and has_texts(S, selection) then paused = 'draining' end
   local want = h.want
   if want > 0 and paused == '' then
     if memory_full(S) then
