@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
 
 START = "0-0"
 PAGE = 1000
+GONE = "*gone"
+"""What went at a limit, among the notes of the server."""
 
 
 def place(position: str) -> tuple[int, int]:
@@ -47,12 +49,12 @@ def ends(frontier: ValkeyFrontier, group: str) -> dict[int, str]:
 def gone(frontier: ValkeyFrontier, group: str, partition: int) -> tuple[int, str]:
     """How many items of a partition went at a limit or for their age, and the position of the last of them."""
     key = keys.consumers(frontier.crawl, partition, group)
-    note = frontier.connection.execute("HGET", key, "*gone", key=key)
+    note = frontier.connection.execute("HGET", key, GONE, key=key)
     number, _, position = note.decode().partition(" ") if note else ("0", "", START)
     return int(number), position
 
 
-def consumers(frontier: ValkeyFrontier, group: str, *, notes: bool = False) -> Mapping[str, dict[int, str]]:
+def consumers(frontier: ValkeyFrontier, group: str, *, notes: bool = False) -> dict[str, dict[int, str]]:
     """Every consumer, with the positions (by partition) up to which it has written the items. `notes`: also what the server notes for
     itself, under names that begin with `*`."""
     rows: dict[str, dict[int, str]] = {}

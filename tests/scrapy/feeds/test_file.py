@@ -242,6 +242,28 @@ def test_what_a_late_file_lacks_is_counted_while_items_come(
     assert lines(tmp_path / "late.jl") == [2, 3]
 
 
+@pytest.mark.parametrize("reader", [None, "", "lake", "feed"])
+def test_a_feed_warns_of_items_of_earlier_rounds_that_nobody_has_written(
+    frontier: ValkeyFrontier, tmp_path: Path, caplog: pytest.LogCaptureFixture, reader: str | None
+) -> None:
+    """They go at the limit as soon as a feed has come beyond them."""
+    info = produce(frontier, 0, 1)
+    if reader == "feed":
+        bring(frontier, info, opened(frontier, tmp_path / "first.jl", overwrite=True), over=True)
+    elif reader is not None:
+        export(frontier, ExportPlan("g", reader, tmp_path / "export.jsonl", "jsonl"), print)
+    frontier.new_round("g", 2)
+    info = frontier.rounds("g", 1)[0]
+    assert info.began is not None
+    # So much later that the items are older, however unsure the server's clock is.
+    info = info._replace(began=info.began + 60)
+    for name in ("second.jl", "third.jl"):
+        bring(frontier, info, opened(frontier, tmp_path / name, overwrite=True))
+    assert (tmp_path / "second.jl").read_text() == ""
+    warnings = [line for line in caplog.messages if "Nobody has written the items of earlier rounds of g" in line]
+    assert len(warnings) == (reader is None)
+
+
 def test_a_file_goes_on_where_the_class_of_its_first_item_is_not_known(
     frontier: ValkeyFrontier, tmp_path: Path
 ) -> None:

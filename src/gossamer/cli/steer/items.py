@@ -201,7 +201,8 @@ def _gone(frontier: ValkeyFrontier, group: str) -> int:
 
 
 def _gone_text(gone: int) -> str:
-    return f"{output.counted(gone, 'item')} that had been written went at the limit of the stream or for their age"
+    items = f"{output.counted(gone, 'item')} that had been written, or came before the round of a feed,"
+    return f"{items} went at the limit of the stream or for their age"
 
 
 def _why_empty(group: str, scraped: int, gone: int, source: ItemConsumer, is_site: bool) -> str:

@@ -318,6 +318,7 @@ class FeedFile:
             if size and self._overwrite:
                 logger.info("The feed %s starts again, with round %d.", self.path, info.round)
             self._say_late(frontier, info)
+            self._warn_of_older(frontier)
         state = self._state
         self.untouched = not self._store_empty and state["first"] is None
         if not self.untouched:
@@ -389,6 +390,23 @@ class FeedFile:
                 self.path, info.round, info.items - row.items_waiting,
                 f" Another machine has had the feed before (consumer {found})." if found else "",
             )  # fmt: skip
+
+    def _warn_of_older(self, frontier: ValkeyFrontier) -> None:
+        """Warn of items of earlier rounds that nobody has written: once the file has come beyond them, they do not stop the crawl."""
+        written = item_stream.consumers(frontier, self.group, notes=True)
+        written.pop(item_stream.GONE, None)
+        for partition, at in self._state["positions"].items():
+            known = [positions.get(partition, item_stream.START) for positions in written.values()]
+            first = frontier.read_items(
+                self.group, partition, max(known, default=item_stream.START, key=item_stream.place), 1
+            )
+            if first and item_stream.place(first[0][0]) <= item_stream.place(at):
+                logger.warning(
+                    "Nobody has written the items of earlier rounds of %s, and %s does not get them: they go first when the stream is at "
+                    "GOSSAMER_ITEMS_MAX. `gossamer items export %s FILE` writes them.",
+                    self.group, self.path, self.group,
+                )  # fmt: skip
+                return
 
     def _has_older(self, frontier: ValkeyFrontier) -> bool:
         """Whether items are there that came before the round: nobody knows then how many of it are."""
