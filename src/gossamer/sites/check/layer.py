@@ -25,6 +25,7 @@ _LOOKS = (
     ("xpath", expressions.xpath),
     ("regex", expressions.regex),
     ("jmespath", expressions.query),
+    ("table", expressions.css),
 )
 
 TIMES = frozenset({Kind.DATE, Kind.DATETIME})
@@ -45,6 +46,7 @@ def check_layer(checker: Checker, name: str, layer: Layer) -> None:
     else:
         _check_data(checker, layer.records, (*path, "records"), layer.format)
         _check_records(checker, layer.records, (*path, "records"), layer.format)
+        _check_rows(checker, layer.records, layer.fields, (*path, "fields"))
         if not layer.fields:
             checker.add((*path, "records"), "records needs fields: what is to be found in each", "write fields")
     if layer.page:
@@ -105,7 +107,7 @@ def _check_selected(checker: Checker, rule: Selected, path: Path, format: Format
         if (text := getattr(rule, key)) is not None:
             checker.must(looks, text, (*path, key))
     if rule.source == "content" and format not in MARKUP:
-        for key in ("css", "xpath"):
+        for key in ("css", "xpath", "table"):
             if getattr(rule, key) is not None:
                 hint = "use jmespath" if format in DATA else "use regex" if format is Format.TEXT else "leave it out"
                 checker.add((*path, key), f"{key} finds nothing in pages of format {format.value}", hint)
@@ -126,9 +128,21 @@ def _check_data(checker: Checker, rule: Selected, path: Path, format: Format) ->
 
 
 def _check_records(checker: Checker, rule: Selected, path: Path, format: Format) -> None:
-    if not (rule.css or rule.xpath or rule.regex or rule.jmespath or rule.source != "content"):
-        checker.add(path, "nothing says where the records are", "write css, xpath or jmespath")
+    if not (rule.css or rule.xpath or rule.regex or rule.jmespath or rule.table or rule.source != "content"):
+        checker.add(path, "nothing says where the records are", "write css, xpath, jmespath or table")
     _check_selected(checker, rule, path, format)
+
+
+def _check_rows(checker: Checker, selected: Selected, fields: Mapping[str, FieldRule], path: Path) -> None:
+    """Fields of the rows of a table, which have texts and no elements."""
+    for name, rule in fields.items() if selected.table is not None else ():
+        for key in ("css", "xpath", "table"):
+            if rule.source == "content" and getattr(rule, key) is not None:
+                checker.add(
+                    (*path, name, key),
+                    f"{key} finds nothing in the row of a table",
+                    "write jmespath: the name of a column",
+                )
 
 
 def check_fields(checker: Checker, fields: Mapping[str, FieldRule], path: Path, format: Format) -> None:
@@ -171,6 +185,7 @@ def _check_field(
     check_when(checker, rule.when, before, (*path, "when"), "a field that comes earlier")
     if rule.each is not None:
         _check_records(checker, rule.each, (*path, "each"), Format.HTML if nested else format)
+    _check_rows(checker, rule.each or rule, rule.fields, (*path, "fields"))
     check_fields(checker, rule.fields, (*path, "fields"), format)
 
 

@@ -20,7 +20,7 @@ from gossamer.sites.extract.urls import PageUrls
 from gossamer.sites.format import ROWS, Format
 from gossamer.sites.page import RECORDS, LimitExceeded
 from gossamer.sites.rows import archive
-from gossamer.sites.rows.csv_text import BadRows, rows_of
+from gossamer.sites.rows.csv_text import CELLS, BadRows, rows_of
 from gossamer.sites.xml import parsed
 
 NOTES = 50
@@ -83,7 +83,7 @@ class PageContent:
     """One page on its way through the rules of a layer. `scopes` are the records being filled, the innermost last."""
 
     __slots__ = (
-        "_addresses", "_body", "_data", "_decoding", "_encoding", "_groups", "_has_data", "_plain", "_root", "_text", "asked_parent", "broken", "contested", "cut_off", "document", "doubt", "empty_values",
+        "_addresses", "_body", "_data", "_decoding", "_encoding", "_groups", "_has_data", "_plain", "_root", "_text", "asked_parent", "broken", "cells_left", "contested", "cut_off", "document", "doubt", "empty_values",
         "format", "layer", "limited", "linkless", "missing", "notes", "overlong", "patience", "records_left", "scopes", "site", "skipped", "textless", "unlinked", "unnoted", "values",
     )  # fmt: skip
 
@@ -94,6 +94,7 @@ class PageContent:
         self.site = site
         self.patience = PATIENCE
         self.records_left = RECORDS
+        self.cells_left = CELLS
         self.scopes: list[dict[str, Any]] = []
         self.values: Mapping[str, Any] = NOTHING
         """The fields of the page itself, where it has many records: those of the layer's `page`."""

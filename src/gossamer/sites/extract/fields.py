@@ -150,7 +150,7 @@ def _compile(name: str, rule: FieldRule, shape: FieldOptions, path: Path) -> Ext
     clean, turn = cleaning(rule.clean, rule.strip), turn_into(rule)
     if rule.type is Kind.JSON and rule.jmespath is not None:
         turn = _as_it_is
-    bare = not (rule.css or rule.xpath or rule.regex or rule.jmespath)
+    bare = not rule.ways()
     if rule.type is Kind.BYTES and bare and rule.source == "content":
         return lambda page, thing: page.document.body if thing is None else turn(text_of(thing), page)
     whole = rule.type is Kind.JSON and rule.nth is None and not rule.all
@@ -318,7 +318,7 @@ def _nested(name: str, rule: FieldRule, shape: FieldOptions, path: Path) -> Extr
     fields = compile_fields(rule.fields, shape, (*path, "fields"), name)
     default = default_of(rule)
     selected: Selected | None = rule.each
-    if selected is None and (rule.css or rule.xpath or rule.regex or rule.jmespath or rule.source != "content"):
+    if selected is None and (rule.ways() or rule.source != "content"):
         selected = rule
     if selected is None:
         return lambda page, thing: fill(page, [thing], fields)[0]

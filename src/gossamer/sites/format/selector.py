@@ -44,7 +44,7 @@ DATA = ROWS | {Format.JSON}
 """Formats whose pages JMESPath reads."""
 
 
-SELECTORS = ("css", "xpath", "regex", "jmespath")
+SELECTORS = ("css", "xpath", "regex", "jmespath", "table")
 
 
 class Selected(SiteModel):
@@ -59,6 +59,8 @@ class Selected(SiteModel):
     """A regular expression on the text; its first group counts, or the whole match."""
     jmespath: str | None = None
     """A JMESPath expression, for JSON; on HTML it reads the text that `css` or `xpath` found."""
+    table: str | None = None
+    """A CSS selector of tables: a value for each row but those of the header, a mapping from the names of the columns to the texts of the cells, which JMESPath reads. A cell that spans columns or rows is in all of them; NAME_href is the address of the first link in a cell."""
     source: str = Field(
         default="content", alias="from", pattern=r"^(content|url|parent|headers|fields|page|status)(\.[^\s]+)?$"
     )
@@ -199,7 +201,7 @@ class FieldRule(Taken):
             raise ValueError("each needs fields: what is to be found in every element")
         if not ways and self.each is None and not self.fields and "value" not in given and "source" not in given:
             raise ValueError(
-                "nothing says where the value comes from; write css, xpath, regex, jmespath, value or from"
+                "nothing says where the value comes from; write css, xpath, regex, jmespath, table, value or from"
             )
         if self.all and self.nth is not None:
             raise ValueError("all and nth exclude each other")
@@ -276,6 +278,8 @@ class Follow(Taken, Body):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         ways = self.ways("url")
+        if self.table is not None:
+            raise ValueError("the rows of a table are no links; write url: with a field of theirs, or css")
         if not ways and "source" not in self.model_fields_set:
             raise ValueError("nothing says which links; write css, xpath, regex, jmespath, from or url")
         if self.url is not None and self.clean:

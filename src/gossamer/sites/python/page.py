@@ -16,6 +16,7 @@ from gossamer.sites.compile import CompiledSite
 from gossamer.sites.crossing import crosses
 from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.links import ATTRIBUTES, LEFT_ALONE
+from gossamer.sites.extract.selector.table import rows_of_table
 from gossamer.sites.extract.types import as_text
 from gossamer.sites.extract.urls import PageUrls, TooLong
 from gossamer.sites.format import Body, Format
@@ -101,6 +102,16 @@ class Page:
     def xpath(self, query: str) -> SelectorList[Selector]:
         """What an XPath expression finds."""
         return self.selector.xpath(query)
+
+    def table(self, query: str) -> list[dict[str, str]]:
+        """The rows of the tables that a CSS selector finds, as `table` in site files gives them: mappings from the names of the columns to the texts
+        of the cells, with spans resolved."""
+        return [
+            row
+            for table in self.css(query)
+            if isinstance(table.root, etree._Element) and table.root.tag == "table"
+            for row in rows_of_table(self._content, table.root)
+        ]
 
     def json(self) -> Any:
         """The body as JSON; in a layer of `format: csv` or `tsv` its rows, each a mapping from the names of the header to texts. A page that is not of

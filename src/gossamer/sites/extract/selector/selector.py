@@ -20,6 +20,7 @@ from gossamer.sites.extract.content import PageContent, tree
 from gossamer.sites.extract.regex import Pattern
 from gossamer.sites.extract.selector.css import every_of
 from gossamer.sites.extract.selector.jmespath import search
+from gossamer.sites.extract.selector.table import rows_of_table
 from gossamer.sites.extract.types import as_text, loads
 from gossamer.sites.format import DATA, Format, Selected
 from gossamer.sites.template import dig
@@ -91,6 +92,8 @@ def element_of(page: PageContent, thing: Any) -> Any:
 def finder(selected: Selected, format: Format, nth: int | None = None, whole: bool = False) -> Finder:
     """The finder of a rule. With `nth`, it may return only that value; with `whole`, a list of JSON is one value."""
     look = source(selected.source)
+    if selected.table is not None:
+        return _of_tables(selected.table, format, look, whole)
     nodes = selected.css is not None or selected.xpath is not None
     after = selected.regex is not None or selected.jmespath is not None
     if not nodes:
@@ -129,6 +132,26 @@ def _of_nodes(evaluate: Any, look: Looked | None, gives_nodes: bool, wanted: boo
         if gives_nodes:
             return found  # type: ignore[no-any-return]
         return [("1" if found else "0") if found.__class__ is bool else found] if wanted else []
+
+    return find
+
+
+def _of_tables(css: str, format: Format, look: Looked | None, whole: bool) -> Finder:
+    evaluate, _ = compiled(translated(css, format is Format.XML and look is None))
+
+    def find(page: PageContent, thing: Any) -> list[Any]:
+        if look is not None and (thing := look(page, thing)) is None:
+            return []
+        node = element_of(page, thing)
+        rows: list[Any] = []
+        for table in evaluate(node) if node is not None else ():
+            if is_element(table) and table.tag == "table":
+                rows += rows_of_table(page, table)
+            else:
+                page.note(
+                    f"table: {css} finds {f'<{table.tag}>' if is_element(table) else 'a text'}, which is not a table"
+                )
+        return [rows] if whole and rows else rows
 
     return find
 
