@@ -98,9 +98,9 @@ def test_a_round_that_did_not_bring_a_row_says_that_it_is_gone(ready: Store) -> 
     assert settle(ready, 1) == 1
     assert gone(ready) == {"u0": False, "u1": False, "u2": False, "u3": False, "u4": True}
     assert settle(ready, 1) == 1  # Once more, by another worker.
-    ready.write([unchanged(0, 2), unchanged(1, 2), *brought(page(9, 2)), *brought(page(4, 2), post("u4"))])
+    ready.write([unchanged(0, 2), unchanged(1, 2), *brought(page(9, 2), post("u9")), *brought(page(4, 2), post("u4"))])
     assert settle(ready, 2) == 1
-    assert gone(ready) == {"u0": False, "u1": False, "u2": True, "u3": False, "u4": False}
+    assert gone(ready) == {"u0": False, "u1": False, "u2": True, "u3": False, "u4": False, "u9": False}
 
 
 def test_only_layers_that_ran_whole_say_what_is_gone(ready: Store) -> None:
@@ -163,12 +163,39 @@ def test_a_history_gets_a_closing_row(ready: Store) -> None:
 def test_records_that_are_part_of_a_page_are_gone_with_it(ready: Store) -> None:
     tables = frozenset({"posts"})
     ready.write(brought(page(1, children=tables), post("a"), post("b")) + brought(page(2, children=tables), post("b")))
-    ready.write(brought(page(1, 1, children=tables)))
-    assert gone(ready) == {"a": True, "b": False}, "another page has it"
+    ready.write(brought(page(1, 1, children=tables), post("c")))
+    assert gone(ready) == {"a": True, "b": False, "c": False}, "another page has it"
     ready.write(brought(page(2, 1, children=tables, outcome=PageOutcome.ADDED)))
-    assert gone(ready) == {"a": True, "b": False}, "this one may have it"
-    ready.write(brought(page(2, 2, children=tables)))
-    assert gone(ready) == {"a": True, "b": True}
+    assert gone(ready) == {"a": True, "b": False, "c": False}, "this one may have it"
+    ready.write(brought(page(2, 2, children=tables), post("c")))
+    assert gone(ready) == {"a": True, "b": True, "c": False}
+
+
+@pytest.mark.parametrize("children", [frozenset[str](), frozenset({"posts"})], ids=["rows", "children"])
+def test_a_page_that_has_nothing_any_more_keeps_its_rows_until_a_later_round_finds_it_so_again(
+    ready: Store, children: frozenset[str]
+) -> None:
+    def empties(number: int) -> list[str]:
+        return [gap.kind for gap in ready.gaps(SITE, number) if gap.kind == "empty"]
+
+    ready.write(brought(page(1, 0, children=children), post("a")) + brought(page(2, 0, children=children), post("b")))
+    # Twice, since the worker was killed before it had settled the page; and once for a task.
+    for number in (1, 1, None):
+        ready.write([*brought(page(1, number, 1, children=children)), unchanged(2, 1)])
+        assert empties(1) == ["empty"]
+        assert settle(ready, 1) == 0
+        assert not any(gone(ready).values())
+    # It is back, and has nothing again: that is the first time.
+    ready.write(brought(page(1, 2, children=children), post("a")))
+    assert (empties(2), gone(ready)["a"]) == ([], False)
+    ready.write([*brought(page(1, 3, children=children)), unchanged(2, 3)])
+    assert (empties(3), settle(ready, 3)) == (["empty"], 0)
+    # The second time; the server may say as well that it has not changed since.
+    ready.write(
+        [*brought(page(1, 4, children=children)), unchanged(2, 4)] if children else [unchanged(1, 4), unchanged(2, 4)]
+    )
+    assert (empties(4), settle(ready, 4)) == ([], 1)
+    assert gone(ready) == {"a": True, "b": False}
 
 
 def test_a_table_gains_the_column_and_knows_what_comes_from_then_on(store: Store, sql: Sql) -> None:

@@ -42,9 +42,11 @@ class RecordSink(Protocol):
         records: list[Record],
         turns: Sequence[int] = (),
         whole: bool = True,
+        has_records: bool = True,
+        has_links: bool = False,
     ) -> bool:
         """Return when the records are kept; False if that took too long. `turns` are the further pages of a thread (`sites.tables.parts`). Unless the page is `whole`, it may have
-        further records. StoreRefused for records that cannot be kept."""
+        further records. `has_records`: of whatever table, or none. StoreRefused for records that cannot be kept."""
 
     async def read_page(self, site: ServedSite, rows: PageRows, url: str) -> list[dict[str, Any]]:
         """The records of a page, from its rows. StoreError if that fails."""

@@ -123,6 +123,8 @@ class SqlRecordSink:
         records: list[Record],
         turns: Sequence[int] = (),
         whole: bool = True,
+        has_records: bool = True,
+        has_links: bool = False,
     ) -> bool:
         # The round of the page goes before the one that this worker knows: the next round may have begun a moment ago.
         number = request.round if request.round is not None else self.rounds.get(layer.site.name, 0)
@@ -142,6 +144,7 @@ class SqlRecordSink:
                 return False
         if layer.site.keeps_gone and not _continues_thread(layer, request):
             source = source_of(layer, request, number, PageOutcome.READ if whole else PageOutcome.ADDED, further=turns)
+            source = source._replace(has_records=has_records, has_links=has_links)
             rows = [row._replace(source=source) for row in rows] or [Row(SOURCES.name, {}, source=source)]
         return await self._write(url, rows)
 
@@ -305,6 +308,7 @@ def source_of(
         max(number, request.round or 0),
         outcome,
         frozenset(children) - ({table_name(site.site, layer.name)} if layer.name in site.site.store else set()),
+        layer.name,
     )
 
 

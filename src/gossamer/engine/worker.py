@@ -179,7 +179,7 @@ class NativeWorker:
         self._versions = PageVersions(self.ask, settings["GOSSAMER_CONDITIONAL_PAGES"])
         known = SeenCache()
         children = ChildRequests(known, self._site_counters, payload_max, self._groups.define_targets, job.layer)
-        self._holds = RoundHolds(self.ask)
+        self._holds = RoundHolds(self.ask, self._record_sink)
         reader = PageReader(
             children, self._record_sink, self._archive, self._site_counters, payload_max, self._holds, scrapy_fetcher,
             streams=settings["GOSSAMER_ITEMS"] == "stream",

@@ -84,18 +84,20 @@ UNREAD = -1
 
 class PageOutcome(enum.Enum):
     """What a page says of the rows that it brought before. READ: it has those that come with it, and no others. ADDED: it may still have
-    the others, too. UNCHANGED: it has those that it had when it was read last. KEPT: nobody asked for it. ABSENT: it does not exist."""
+    the others, too. UNCHANGED: it has those that it had when it was read last. KEPT: nobody asked for it. EMPTY: it has less than before, and may have
+    the others again. ABSENT: it does not exist."""
 
     READ = "read"
     ADDED = "added"
     UNCHANGED = "unchanged"
     KEPT = "kept"
+    EMPTY = "empty"
     ABSENT = "absent"
 
 
 class PageSource(NamedTuple):
     """A page that brings rows. `site`, `layer` and `page` are numbers that tell pages apart, `round` is the round that it belongs to
-    (None: none), `current` the one that is under way. Rows of `children`, which are tables, are part of the page: they are gone as soon as
+    (None: none), `current` the one that is under way, `layer_name` its layer. A page with records has some, of whatever table. Rows of `children`, which are tables, are part of the page: they are gone as soon as
     no page has them, like nested records."""
 
     site: int
@@ -105,6 +107,9 @@ class PageSource(NamedTuple):
     current: int
     outcome: PageOutcome = PageOutcome.READ
     children: frozenset[str] = frozenset()
+    layer_name: str = ""
+    has_records: bool = False
+    has_links: bool = False
 
 
 class Row(NamedTuple):
@@ -159,7 +164,7 @@ SOURCES = Table(
     found_by="record",
 )
 """Which pages brought which rows of tables with `gone`. `record` 0 is the page itself, with the `round` in which it was last there (NULL: it
-belongs to none). Any other is a row: its table is the `target`, its key is `named` there; `held` is 1 if the page had it when it was read
+belongs to none); its `held` is 2 if it had records when it was read last, 1 if it only led to pages, 0 if neither. Any other is a row: its table is the `target`, its key is `named` there; `held` is 1 if the page had it when it was read
 last, `gone` the round in which the page, or the row, was found to be gone."""
 
 GAPS = Table(
@@ -175,7 +180,7 @@ GAPS = Table(
     ("site", "round", "what"),
 )
 """What is to be known of a round before it says which rows are gone. A `gap`: not all was fetched that the pages of a layer lead to ("": no
-page), and why. `start` and `rules`: by which version of the rules it began, and pages were read. `birth` (round -1): which group it is."""
+page), and why. `empty`: the same, and pages of the layer had no records either, which had some before. `start` and `rules`: by which version of the rules it began, and pages were read. `birth` (round -1): which group it is."""
 
 
 class Gap(NamedTuple):

@@ -124,7 +124,7 @@ def own_hosts(site: SiteSpec, params: Parameters) -> frozenset[str] | None:
 def _edges(site: SiteSpec, name: str) -> Iterator[str]:
     layer = site.layers[name]
     if layer.handler is not None or layer.hooks.after_extract is not None:  # Who knows where a function's links lead.
-        yield from (other for other in site.layers if other != name)
+        yield from site.layers
         return
     for follow in layer.follow:
         if crosses(follow.to):

@@ -220,7 +220,7 @@ class PageReader:
         if why:
             await self.note_gap(layer, request, why)
         complete = reading.verdict is not PageVerdict.LACK and not reading.broken
-        items, kept = await self._store(layer, request, response, records, further, complete)
+        items, kept = await self._store(layer, request, response, records, further, complete, bool(reading.links))
         visit = PageVisit(status, signature(response, records, reading.links)) if layer.recorded else None
         settlement = Settlement(lease, Ending.DONE, children, items, withheld=withheld, kept=kept, visit=visit)
         # A thread is known as a whole only if all its pages are read.
@@ -356,6 +356,7 @@ class PageReader:
         records: list[Record],
         further: Sequence[int],
         whole: bool,
+        has_links: bool,
     ) -> tuple[list[bytes], int]:
         """Store records in the database, or make items of them: the items, and how many records are in the database."""
         # A function may yield records of other layers, too.
@@ -368,11 +369,14 @@ class PageReader:
             for one in records
             if self._streams or one.layer not in tables
         ]
+        has_records = bool(records)
         records = [one for one in records if one.layer in tables] if items else records
         if not (records or (layer.site.keeps_gone and layer.rule is not None)):
             return items, 0
         try:
-            if not await self._record_sink.put(layer, request, response, records, further, whole):
+            if not await self._record_sink.put(
+                layer, request, response, records, further, whole, has_records, has_links
+            ):
                 raise PageFailed(
                     STORE_UNAVAILABLE,
                     "The database could not be reached in time.",

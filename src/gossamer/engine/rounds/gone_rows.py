@@ -17,7 +17,7 @@ from gossamer.frontier import audit
 from gossamer.frontier.contract import Frontier
 from gossamer.model import RoundInfo
 from gossamer.model.document import AUDIT
-from gossamer.model.reply import GONE_UNKNOWN, HELD
+from gossamer.model.reply import GONE_UNKNOWN
 from gossamer.model.table import Gap
 
 logger = logging.getLogger(__name__)
@@ -67,10 +67,12 @@ class GoneRows:
         gaps = await self._record_sink.gaps(site, number)
         if why := _why_other(gaps, birth):
             return set(), f"in {_named(wanted)}: {why}"
-        found = [gap for gap in gaps if gap.kind == "gap"]
+        found = [gap for gap in gaps if gap.kind in ("gap", "empty")]
         lacking: set[str] = set()
         for gap in found:
             lacking |= site.compiled.reached([gap.layer]) if gap.layer else wanted
+            if gap.kind == "empty":
+                lacking.add(gap.layer)
         lacking &= wanted
         if not lacking:
             return wanted, ""
@@ -82,8 +84,6 @@ class GoneRows:
             return ONE_LAYER
         if info is None or info.round != number or info.began is None:
             return "the round is not known"
-        if info.note.startswith(HELD):
-            return "the round was held"
         if info.failed or info.dead:
             return f"{max(info.failed, info.dead):,} failed"
         with suppress(UnknownDocument):

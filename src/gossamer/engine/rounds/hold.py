@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from gossamer.courier.transport import Ask
+from gossamer.engine.records import RecordSink
 from gossamer.engine.sites import ServedLayer
 from gossamer.errors import GossamerError
 from gossamer.frontier.contract import Frontier
@@ -87,8 +88,8 @@ def _sum(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
 class RoundHolds:
     """Decides for each page of a layer with a `hold` whether it may be stored. `ask` calls verbs of the frontier."""
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __init__(self, ask: Ask, record_sink: RecordSink) -> None:
+        self._ask, self._record_sink = ask, record_sink
         self._tallies: dict[tuple[str, str], tuple[int, _Tally]] = {}
 
     async def refusal(self, layer: ServedLayer, round: int, coverage: Mapping[str, tuple[int, int]]) -> str:
@@ -125,6 +126,9 @@ class RoundHolds:
             f"{HELD}{name} has a value in {found:,} of {asked:,} records of round {round} ({found / asked:.0%}, hold: {layer.hold:.0%}); "
             f"if that is right, gossamer group resume {site}"
         )
+        # First of all, so that no end of this round takes the rows for gone that it did not bring.
+        if layer.site.keeps_gone and not await self._record_sink.note_gap(layer.site, round, "", "the round was held"):
+            return f"{HELD}the database could not be reached in time"
         await self._ask(Frontier.pause, group=site, reason=why)
         await self._ask(Frontier.round_note, site, round, {"note": why})
         logger.error("Round %d of %s is %s", round, site, why)

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, and_, bindparam, delete, distinct, exists, func, not_, or_, select, update
 from sqlalchemy import Table as SqlTable
 
-from gossamer.model.table import SOURCES, PageOutcome, PageSource
+from gossamer.model.table import SOURCES, Gap, PageOutcome, PageSource
 from gossamer.store.parts import number_of
 from gossamer.store.query import behind
-from gossamer.store.rows import gone
+from gossamer.store.rows import gaps, gone
 from gossamer.store.rows.identities import Identity, among, chunks, plain
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ LineKey = tuple[int, int, int, int]
 AT_ONCE = 500
 """How many lines of rows that a round did not bring are looked at in one transaction."""
 
+RECORDS = 2
+"""What `held` is in the line of a page with records."""
+EMPTY = "pages have none of the records or links that they had before"
+
 _Page = tuple[int, int, int]
 Visits = Mapping[PageSource, Sequence["PreparedRow"]]
 """The rows of tables with `gone` that pages bring."""
@@ -43,7 +47,7 @@ class _Line:
     """A line of `SOURCES`, without its key."""
 
     round: int | None
-    held: bool = False
+    held: int = 0
     gone: int | None = None
     target: str = ""
     named: str = ""
@@ -85,8 +89,10 @@ def _note(
     lost: list[tuple[PageSource, Mapping[int, _Line]]] = []
     for page, (source, rows) in sorted(visits.items()):
         lines = known.get(page, {})
-        if not (lines or rows):
+        if not (lines or rows or source.has_links):
             continue
+        source = source._replace(has_records=source.has_records or bool(rows))
+        source = _judged(connection, tables, source, lines)
         change = _changes(source, rows, lines)
         changed |= {(*page, record): line for record, line in change.items()}
         missing: Mapping[int, _Line] = {}
@@ -112,7 +118,7 @@ def _changes(source: PageSource, rows: Sequence[PreparedRow], known: Mapping[int
     """The lines of a page that are others from now on."""
     before = known.get(0, _Line(None))
     brought = {
-        number_of(one.shape.name, *one.identity): _Line(None, True, None, one.shape.name, _named(one.identity))
+        number_of(one.shape.name, *one.identity): _Line(None, 1, None, one.shape.name, _named(one.identity))
         for one in rows
     }
     changed = {record: line for record, line in brought.items() if known.get(record) != line}
@@ -122,15 +128,41 @@ def _changes(source: PageSource, rows: Sequence[PreparedRow], known: Mapping[int
         if is_late or not (record and line.held) or record in brought:
             continue
         if source.outcome is PageOutcome.READ:
-            changed[record] = replace(line, held=False)
+            changed[record] = replace(line, held=0)
         elif source.outcome is PageOutcome.ABSENT and line.gone is None:
             changed[record] = replace(line, gone=source.current)
         elif source.outcome is PageOutcome.UNCHANGED and line.gone is not None:
             changed[record] = replace(line, gone=None)
     round = before.round if is_late else _round_of(source, before.round)
-    if 0 not in known or round != before.round:
-        changed[0] = _Line(round)
+    held = before.held
+    if not is_late and (source.outcome is PageOutcome.EMPTY or _level(source) > held):
+        held = _level(source)
+    page = _Line(round, held)
+    if known.get(0) != page:
+        changed[0] = page
     return changed
+
+
+def _judged(
+    connection: Connection, tables: TableStatements, source: PageSource, known: Mapping[int, _Line]
+) -> PageSource:
+    """A page that had records, or led to pages, and has less of it now may be another one than the page that was asked for, or the end of a
+    list that was cut off: it keeps its rows, and its round says nothing of those below, until a later round has the same."""
+    page = known.get(0)
+    if page is None:
+        return source
+    is_again = page.round == (source.current if source.round is None else source.round)
+    if source.outcome is PageOutcome.READ and (_level(source) < page.held or (is_again and not source.has_records)):
+        if _level(source) < page.held and source.round is not None:
+            gaps.note(connection, tables, source.site, source.round, Gap("empty", source.layer_name, EMPTY))
+        return source._replace(outcome=PageOutcome.EMPTY)
+    if source.outcome is PageOutcome.UNCHANGED and page.held < RECORDS and not is_again:
+        return source._replace(outcome=PageOutcome.READ)
+    return source
+
+
+def _level(source: PageSource) -> int:
+    return RECORDS if source.has_records else int(source.has_links)
 
 
 def _page(source: PageSource) -> _Page:
@@ -144,7 +176,7 @@ def _lines(connection: Connection, table: SqlTable, pages: Sequence[_Page]) -> d
     for some in chunks(pages):
         query = select(*(table.c[name] for name in names)).where(among(table, PAGE, some))
         for site, layer, page, record, round, held, since, target, named in connection.execute(query.with_for_update()):
-            line = _Line(round, bool(held), since, target or "", named or "")
+            line = _Line(round, held or 0, since, target or "", named or "")
             found.setdefault((site, layer, page), {})[record] = line
     return found
 
@@ -228,7 +260,7 @@ def settle(
         .limit(AT_ONCE)
     )
     found = connection.execute(query if after is None else query.where(behind(table, LINE, after))).all()
-    lines = {record: _Line(None, True, None, target, named) for _, _, _, record, _, target, named in found}
+    lines = {record: _Line(None, 1, None, target, named) for _, _, _, record, _, target, named in found}
 
     def held(records: Sequence[int]) -> set[int]:
         query = select(table.c.record).join(page, same_page)
@@ -269,7 +301,7 @@ def _write(connection: Connection, tables: TableStatements, lines: Mapping[LineK
         {
             **dict(zip(LINE, key, strict=True)),
             "round": line.round,
-            "held": int(line.held),
+            "held": line.held,
             "gone": line.gone,
             "target": line.target or None,
             "named": line.named or None,
