@@ -1,6 +1,6 @@
-"""Five questions about shared scheduling, answered by counting: real Scrapy workers, a real site, a real server.
+"""Six questions about shared scheduling, answered by counting: real Scrapy workers, a real site, a real server.
 
-    python bench/questions.py [unserialisable|stateful|depth|meta|shape|kill|attack|injection ...]
+    python bench/questions.py [unserialisable|stateful|depth|meta|shape|kill|attack|injection|sources ...]
 
 What is asked and what the figures mean: docs/evidence/questions.md.
 """
@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.crawls.contender import OURS, PLAIN, REDIS
 from bench.crawls.counting import Crawls, Links, said, serving, table
 from bench.crawls.hostile_links import injection
+from bench.crawls.many_sources import sources
 from bench.crawls.question_spiders import EACH, KINDS
 
 from gossamer.frontier.codec import encode_request
@@ -262,6 +263,7 @@ QUESTIONS: dict[str, Callable[[Crawls], None]] = {
     "kill": kill,
     "attack": attack,
     "injection": injection,
+    "sources": sources,
 }
 
 

@@ -118,6 +118,20 @@ class Crawls:
         return ValkeyFrontier.open(load({"GOSSAMER_URL": self.server.url, "GOSSAMER_CRAWL": crawl}, {}))
 
 
+def gossamer(crawls: Crawls, crawl: str, directory: Path, *words: str) -> str:
+    """What the command writes."""
+    environ = _clean() | {
+        "GOSSAMER_URL": crawls.server.url,
+        "GOSSAMER_CRAWL": crawl,
+        "GOSSAMER_DATA_DIR": str(directory / "data"),
+    }
+    command = [sys.executable, "-P", "-m", "gossamer", *words]
+    done = subprocess.run(command, cwd=directory, env=environ, capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        raise RuntimeError(f"gossamer {' '.join(words)} ended with {done.returncode}:\n{done.stderr[-3000:]}")
+    return done.stdout
+
+
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return drawn(heads, [[str(cell) for cell in row] for row in rows])
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sqlite3
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable
 from contextlib import closing
@@ -16,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.crawls.contender import OURS, REDIS
-from bench.crawls.counting import Crawls, Site, said, serving, table
+from bench.crawls.counting import Crawls, Site, gossamer, said, serving, table
 
 from gossamer.testing.servers import Server
 
@@ -150,18 +147,3 @@ def dead(crawls: Crawls, crawl: str, directory: Path) -> dict[int, str]:
     """By the number of its link, why a page became a dead letter."""
     letters = json.loads(gossamer(crawls, crawl, directory, "dead", "list", "--json"))
     return {int(match[1]): f"dead letter: {row['reason']}" for row in letters if (match := NUMBER.search(row["url"]))}
-
-
-def gossamer(crawls: Crawls, crawl: str, directory: Path, *words: str) -> str:
-    """What the command writes."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
-    environ |= {
-        "GOSSAMER_URL": crawls.server.url,
-        "GOSSAMER_CRAWL": crawl,
-        "GOSSAMER_DATA_DIR": str(directory / "data"),
-    }
-    command = [sys.executable, "-P", "-m", "gossamer", *words]
-    done = subprocess.run(command, cwd=directory, env=environ, capture_output=True, text=True, timeout=300)
-    if done.returncode:
-        raise RuntimeError(f"gossamer {' '.join(words)} ended with {done.returncode}:\n{done.stderr[-3000:]}")
-    return done.stdout
