@@ -19,6 +19,7 @@ class SiteCounters(Counters):
     def __init__(self) -> None:
         super().__init__("")
         self._of: dict[str, Counters] = {}
+        self._logged: dict[tuple[str, str], int | None] = {}
         self._turn = 0
 
     def of(self, group: str) -> Counters:
@@ -29,6 +30,13 @@ class SiteCounters(Counters):
             for bucket in names.LATENCY_BUCKETS:
                 pending_counters.add(bucket, 0)
         return pending_counters
+
+    def is_first(self, group: str, round: int | None, counter: str) -> bool:
+        """Whether this is the first time in a round that a worker asks so: of what it counts there, it logs one example."""
+        if self._logged.get((group, counter), -1) == round:
+            return False
+        self._logged[group, counter] = round
+        return True
 
     def take(self) -> list[CounterChange]:
         changed = [pending_counters for pending_counters in self._of.values() if pending_counters]

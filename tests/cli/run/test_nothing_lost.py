@@ -271,6 +271,11 @@ def test_seeds_that_cannot_be_read_and_fields_that_are_always_empty_are_reported
         "seeds: page.follow[2] left out links on 3 pages, where a {name} of it is empty",
         "seeds: 3 records of page.notes are lost to others of their page, with the same key",
     ]
+    examples = [line for line in place.logs().splitlines() if "has a value that is not of its type" in line]
+    assert len(examples) == 1, "one of three is an example"
+    assert f"seeds: {site.url}/" in examples[0]
+    assert "page.number: " in examples[0]
+    assert "One" in examples[0]
     assert "seeds could not be read" not in crawl("/fine", code=0)
 
 
@@ -387,7 +392,10 @@ def test_links_to_pages_that_are_not_there_or_forbidden_are_reported(site: Site,
       item: {{fields: {{title: h1}}}}
     """)
     said = place.said("crawl", file, "-w", "1")[1]
-    assert "shop: 2 pages of item do not exist (404, 410)" in said
+    assert "shop: 2 pages of item do not exist (404, 410); the log of the workers names one" in said
+    logged = [line for line in place.logs().splitlines() if "does not exist: status 404" in line]
+    assert len(logged) == 1, "one of them is an example"
+    assert f"shop: {site.url}/item/" in logged[0]
     assert "shop: robots.txt forbids 2 pages of item" in said
     assert "of list" not in said, "that the last page is not there ends the pages that are counted"
     assert place.said("report", "left-out")[0].splitlines()[1:] == [

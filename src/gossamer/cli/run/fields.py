@@ -47,7 +47,9 @@ class Notice:
 NOTICES: Final[Mapping[str, Notice]] = {
     "found_nowhere": Notice(EMPTY, "page", "{name} was found on none of {many}; look at one: gossamer site try URL"),
     "unreadable": Notice(
-        UNREADABLE, "page", "{name} could not be converted to its type on {many}; look at one: gossamer site try URL"
+        UNREADABLE,
+        "page",
+        "{name} could not be converted to its type on {many}; the log of the workers names one, and its text",
     ),
     "charset_guessed": Notice(
         DOUBTED,
@@ -107,7 +109,8 @@ NOTICES: Final[Mapping[str, Notice]] = {
     "gone": Notice(
         LINKED_GONE,
         "page",
-        "{many} of {name} do not exist (404, 410); if they should, look at the links that lead there: gossamer site try URL",
+        "{many} of {name} do not exist (404, 410); the log of the workers names one; if they should, look at the links that lead there: gossamer site "
+        "try URL",
     ),
     "robots_denied": Notice(
         LINKED_DENIED,

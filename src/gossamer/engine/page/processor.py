@@ -229,6 +229,10 @@ class PageProcessor:
             self._seeds.unread(request, "gone")
             if not is_seed(request) and MARK not in request.inherited:
                 counters.add(f"{LINKED_GONE}{layer.name}")
+                if self._site_counters.is_first(site.name, request.round, LINKED_GONE + layer.name):
+                    logger.warning(
+                        "%s: %s of %s does not exist: status %d.", site.name, request.url, layer.name, status
+                    )
             return Settlement(lease, visit=PageVisit(status) if layer.recorded else None)
         if known is not None and status == NOT_MODIFIED and is_conditional(sent.headers):
             if not known.is_confirmed(response.headers):

@@ -173,7 +173,7 @@ class PageReader:
             held = await check_hold(self._holds, layer, self._round(layer, request), reading.coverage)
             if held:
                 raise PageFailed(HELD_BACK, held)
-        self._count(layer, response.url, reading)
+        self._count(layer, request, response.url, reading)
         self._count_coverage(layer, request, reading)
         if reading.verdict is PageVerdict.BLOCKED:
             self.blocked(layer, request)
@@ -459,7 +459,7 @@ class PageReader:
             if found:
                 counters.add(f"{head}{name}|v", found)
 
-    def _count(self, layer: ServedLayer, url: str, reading: Reading) -> None:
+    def _count(self, layer: ServedLayer, request: PageRequest, url: str, reading: Reading) -> None:
         counters = self._site_counters.of(layer.site.name)
         if reading.verdict not in (PageVerdict.OK, PageVerdict.BLOCKED):
             counters.add(f"site/{reading.verdict.value}")
@@ -493,10 +493,19 @@ class PageReader:
         if reading.notes:
             counters.add("site/notes", len(reading.notes))
             assert layer.rule is not None
-            named = {note.partition(":")[0] for note in reading.notes if not note.startswith(CHARSET)}
-            for name in named.difference(reading.missing):
+            named = {note.partition(":")[0]: note for note in reading.notes if not note.startswith(CHARSET)}
+            for name in named.keys() - set(reading.missing):
                 if name.partition(".")[0] in layer.rule.fields:
-                    counters.add(f"{UNREADABLE}{layer.name}.{name}")
+                    counter = f"{UNREADABLE}{layer.name}.{name}"
+                    counters.add(counter)
+                    if self._site_counters.is_first(layer.site.name, request.round, counter):
+                        logger.warning(
+                            "%s: %s has a value that is not of its type: %s.%s",
+                            layer.site.name,
+                            request.url,
+                            layer.name,
+                            named[name],
+                        )
 
 
 def _why_partial(request: PageRequest, reading: Reading) -> str:
