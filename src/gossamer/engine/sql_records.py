@@ -332,7 +332,7 @@ def _usual_file(settings: Settings) -> Path:
 
 
 def _pass_of(request: PageRequest, number: int) -> int:
-    return pass_number(number, changed_digest(request.changed) if request.changed else 0)
+    return pass_number(number, changed_digest(request.changed) >> 8 if request.changed else 0)
 
 
 def facts_of(layer: ServedLayer, response: Response, request: PageRequest, number: int) -> dict[str, Any]:

@@ -79,6 +79,9 @@ class PageRequest(NamedTuple):
     way: Way = NOT_ON_ITS_WAY
     changed: str = ""
     """What its list says of when it changed; it is fetched again where that is another text. Page turns have that of their first page."""
+    passage: int = 0
+    """1 and the round in which its list said so: page turns are fetched once in each pass over a thread, also where a text comes
+    back that they had before. 0: unknown."""
 
     @property
     def mark(self) -> int:

@@ -255,9 +255,11 @@ def fingerprint(url: str, method: str = "GET", body: bytes = b"") -> int:
     return int.from_bytes(blake2b(data + body, digest_size=8).digest(), "big")
 
 
-def changed_digest(text: str) -> int:
-    """What stands for a text that says when a page changed: a whole number from 1 to 2**64-1."""
-    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") or 1
+def changed_digest(text: str, passage: int = 0) -> int:
+    """What stands for a text that says when a page changed: a whole number from 1 to 2**64-1. Its last byte is 0, or stands for
+    the pass (1 and on) over a page and its page turns: the same text in another pass is another one, and 0 is equal to each."""
+    digest = int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=7).digest(), "big") or 1
+    return digest << 8 | (passage and passage % 255 + 1)
 
 
 def host_of(url: str) -> str:

@@ -215,7 +215,7 @@ def _remembered(site: SiteSpec) -> str:
         return ""
     return (
         f"; pages of {', '.join(layers)} that an earlier round has fetched are not fetched again, unless they are seeds "
-        "(`seen: forever`). For all of them in every round, write `seen: round` into the file"
+        "or a link says with `changed` that they changed (`seen: forever`). For all of them in every round, write `seen: round` into the file"
     )
 
 

@@ -89,7 +89,10 @@ class ChildRequests:
         children = []
         for link in links:
             if link.turn and request.changed and not link.changed:
-                link = link._replace(changed=request.changed)
+                link = link._replace(changed=request.changed, passage=request.passage)
+            elif link.changed and not link.turn and not link.passage:
+                number = self._rounds.get(site.name, 0) if request.round is None else request.round
+                link = link._replace(passage=1 + number)
             link = _without_secrets(link, site.compiled)
             lane = lanes[link.layer, link.turn > 0]
             unfiltered = link.dont_filter or (again != "" and link.layer == again)

@@ -47,7 +47,10 @@ def pack(request: PageRequest, lane: str, limit: int | None = None) -> Request:
     changed = 0
     if request.changed:
         meta["changed"] = text = _short(request.changed)
-        changed = changed_digest(text)
+        if request.passage:
+            meta["passage"] = request.passage
+        # Pages that lists name are compared by the text alone, page turns also by the pass that led to them.
+        changed = changed_digest(text, request.passage if request.turn else 0)
     fields: dict[str, Any] = {"url": request.url}
     if meta:
         fields["meta"] = meta
@@ -109,6 +112,7 @@ def unpack(lease: Lease | PageInfo | DeadLetter) -> PageRequest:
         marks=meta.get("marks", ()),
         way=Way(**meta["way"]) if "way" in meta else NOT_ON_ITS_WAY,
         changed=meta.get("changed", ""),
+        passage=meta.get("passage", 0),
     )
 
 

@@ -307,7 +307,9 @@ class PageReader:
             depth=request.depth,
             dont_filter=request.always,
         )
-        link = link._replace(secrets=request.secrets, task=request.task, changed=request.changed)
+        link = link._replace(
+            secrets=request.secrets, task=request.task, changed=request.changed, passage=request.passage
+        )
         children, withheld = self._children.of([link], layer, request._replace(url=request.first))
         visit = PageVisit(response.status) if layer.recorded else None
         # A task is over when the page is read there, or has failed. One that asks for what was not seen may be filtered there.

@@ -77,6 +77,27 @@ class TestChangedPages:
         assert add(crawl, "one", "A") == [DUPLICATE]
         crawl.balanced()
 
+    @EVERY
+    def test_a_page_turn_is_fetched_in_each_pass_over_its_thread(self, crawl: Crawl, policy: LanePolicy) -> None:
+        crawl.define({"a": policy})
+
+        def turn(text: str, passage: int) -> list[AddOutcome]:
+            request = said(crawl, "two", f"{text}{passage}")._replace(changed=changed_digest(text, passage))
+            return crawl.frontier.add([request])[0]
+
+        for passage, text in enumerate("ABA", 1):
+            add(crawl, "one", text)
+            if text == "A":
+                assert [turn(text, passage), turn(text, passage)] == [[ADDED], [DUPLICATE]]
+            assert sorted(fetched(crawl)) == [f"one {text}", *([f"two A{passage}"] if text == "A" else [])]
+            assert turn("A", 0) == [DUPLICATE], "a list says the same of it"
+        assert add(crawl, "one", "A") == [DUPLICATE]
+        for passage in (1, 2):
+            request = crawl.request("one")._replace(changed=changed_digest("A", passage))
+            assert crawl.frontier.add([request])[0] == [DUPLICATE], "a page turn leads back to the first page"
+        assert fetched(crawl) == []
+        crawl.balanced()
+
     @KINDS
     def test_a_page_that_waits_is_fetched_once_as_the_last_list_said(self, crawl: Crawl, policy: LanePolicy) -> None:
         crawl.define({"a": policy})

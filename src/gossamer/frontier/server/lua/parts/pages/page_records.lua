@@ -16,7 +16,7 @@ do
   local function linked_again(S, lane, book, g, entry, record, raw, version)
     local name, text = sub(record, 2, 9), Changed.text(record)
     local under_way = Changed.under_way(S, book, name)
-    if text == under_way or under_way == '' and not Changed.differs(book, name, text) then return nil end
+    if Changed.is_under_way(text, under_way) or under_way == '' and not Changed.differs(book, name, text) then return nil end
     if byte(raw) == SCHEDULED then
       Changed.wait(S, lane, g, entry, record)
       return nil

@@ -1,6 +1,9 @@
 -- Pages whose lists say when they changed: such a page is fetched again when the text that leads to it is another one than that of its last
 -- fetch.
 --
+-- The last byte of a text's digest is 0, or says in which pass over a first page and its page turns a page turn was found. So a page turn is
+-- fetched again in each pass, also where the first page has a text that it had before; 0 stands for any pass.
+--
 -- A request with a text has a record of kind 6, which holds the text's digest. `page_texts`, beside the memory of a lane, is a hash: fingerprint (8
 -- bytes) -> digest of the last fetch that ended (NONE: none has), and while such a request is queued or in a worker's hands also the digest of
 -- that one. A rolling memory has a hash for each generation. `newer`, a hash per group, has the requests that came meanwhile with another text:
@@ -31,6 +34,11 @@ do
   -- A first record with a text; `text` is '' where there is none.
   function Changed.record(name, text, payload)
     return (text == '' and '\0' or '\6') .. name .. text .. payload
+  end
+
+  -- Whether two digests are of one text, and of one pass where both name theirs.
+  local function same(a, b)
+    return a == b or sub(a, 1, 7) == sub(b, 1, 7) and (byte(a, 8) == 0 or byte(b, 8) == 0)
   end
 
   local function generation_key(book, g)
@@ -84,7 +92,13 @@ do
 
   -- Whether this text is another one than that of the page's last fetch.
   function Changed.differs(book, name, text)
-    return read(book, name) ~= text
+    local last = read(book, name)
+    return not same(last, text)
+  end
+
+  -- Whether the page is under way with this text.
+  function Changed.is_under_way(text, under_way)
+    return under_way ~= '' and same(text, under_way)
   end
 
   -- The page is queued with this text.
@@ -97,7 +111,7 @@ do
   function Changed.wanted(S, book, name, text, is_new)
     local last, under_way, old = read(book, name)
     if not is_new then
-      if text == (under_way == '' and last or under_way) then
+      if same(text, under_way == '' and last or under_way) then
         if old and book.policy.kind == 'hits' then write(S, book, name, last .. under_way) end
         return false
       end
