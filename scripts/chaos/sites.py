@@ -102,7 +102,7 @@ async def read_list(page):
         yield page.follow(link, "item")
 '''
 DEAD = {
-    "never": "http_500", "loop2": "redirect_loop", "lack": "lack", "invalid": "invalid", "refused": "store_refused",
+    "never": "http_500", "loop2": "redirect_loop", "lack": "lack", "invalid": "blocked", "refused": "store_refused",
     "raises": "engine",
 }  # fmt: skip
 

@@ -76,7 +76,7 @@ ELSEWHERE = {
         "existing",
         "columns",
     ),
-    *("backlog", "seeds", "default", "database", "strip", "again", "languages", "code", "refresh", "types"),
+    *("backlog", "seeds", "default", "database", "strip", "again", "languages", "code", "refresh", "types", "hold"),
 }
 """What has tests of its own: tests/engine, tests/store and tests/sites."""
 

@@ -177,6 +177,7 @@ def test_tried_tested_and_crawled_from_another_folder(place: Place, tmp_path: Pa
     (package / "names.py").write_text("NAME = 'lamps'\n")
     with Site() as site:
         site.on("/c", links("/p/1"))
+        site.on("/p/2", Reply(body="<p>Nothing.</p>"))
         site.on("/p/1", Reply(body='<script type="application/ld+json">{"@type": "Product", "sku": "a"}</script>'))
         (package / "shop.py").write_text(
             "from gossamer import Site\nfrom .names import NAME\n"
@@ -199,7 +200,7 @@ def test_tried_tested_and_crawled_from_another_folder(place: Place, tmp_path: Pa
             "note: table lamps, column sku: text is wanted, int was given; the page would be a dead letter"
             in place.run("site", "try", "five.html", *words)
         )
-        place.write("", "none.html")
+        place.write("<p>Nothing.</p>", "none.html")
         said = place.run("site", "try", "none.html", *words, code=1)
         assert "not read: Traceback" in said
         assert "has no JSON-LD of type Product" in said

@@ -118,8 +118,9 @@ class Worker:
 
     def result(self) -> dict[str, Any]:
         """What it said at its end."""
+        # 1: it was refused, or failed in another way that its log tells.
         code = self.wait()
-        if code or not self._end.exists():
+        if code not in (0, 1) or not self._end.exists():
             raise RuntimeError(f"worker {self.name} ended with {code}. Its log ends:\n{self.log[-6000:]}")
         found: dict[str, Any] = json.loads(self._end.read_text())
         return found
