@@ -76,7 +76,21 @@ ELSEWHERE = {
         "existing",
         "columns",
     ),
-    *("backlog", "seeds", "default", "database", "strip", "again", "languages", "code", "refresh", "types", "hold"),
+    *(
+        "backlog",
+        "seeds",
+        "default",
+        "database",
+        "strip",
+        "again",
+        "languages",
+        "code",
+        "refresh",
+        "types",
+        "hold",
+        "changed",
+        "gone",
+    ),
 }
 """What has tests of its own: tests/engine, tests/store and tests/sites."""
 

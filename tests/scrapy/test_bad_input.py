@@ -59,7 +59,8 @@ def test_a_page_whose_requests_cannot_be_kept_is_a_dead_letter_that_names_them_a
         with workers.frontier() as frontier:
             found = left(frontier, Unserialisable.name)
             letters = {each.lane: frontier.dead_letter(each.partition, each.id) for each in found.dead}
-        assert found.ids() == Counter(["plain", "/start/1", "/start/2"])
+        # The page's plain item comes with its replay, once its code is mended.
+        assert found.ids() == Counter(["/start/1", "/start/2"])
         page, seed = letters["unserialisable.main"], letters[""]
         assert {letter.reason for letter in found.dead} == {"unserializable"}
         first = f"{len(said) + 2} of what it yielded {MISSING}\n<GET {site.url}/start/2>: meta['bad']"

@@ -105,11 +105,11 @@ def test_the_rights_listed_are_enough_and_each_one_missing_is_named(kind: Any, t
         url = server.url.replace("redis://", "redis://worker:pw@")
         checks = doctor(url, crawl_name, tmp_path)
         assert checks["rights"]["state"] == "doubtful"
-        wanted = "+client|id +client|list +config|get +scan +xrevrange"
+        wanted = "+client|id +client|list +config|get +scan"
         why = "for doctor, export, and to know at once that a worker is gone"
         assert checks["rights"]["remedy"] == f"{why}: ACL SETUSER name {wanted}"
         crawl_a_little(url, crawl_name)
-        server.call("ACL", "SETUSER", "worker", "+scan", "+config|get", "+xrevrange", "-xadd", "-hscan")
+        server.call("ACL", "SETUSER", "worker", "+scan", "+config|get", "-xadd", "-hscan")
         checks = doctor(url, crawl_name, tmp_path, exit_codes.FAILED)
         assert checks["rights"]["found"] == "this user may not: HSCAN XADD"
         assert checks["rights"]["remedy"] == "ACL SETUSER name +hscan +xadd"

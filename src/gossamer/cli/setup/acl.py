@@ -30,7 +30,7 @@ Operator = Annotated[
     bool,
     flag(
         "--operator",
-        "Also what doctor, export and `items tail` read: SCAN, CONFIG GET (which shows requirepass too), XREVRANGE.",
+        "Also what doctor and export read: SCAN, CONFIG GET (which shows requirepass too).",
     ),
 ]
 NoFunctions = Annotated[

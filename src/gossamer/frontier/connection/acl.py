@@ -36,7 +36,7 @@ NEEDED: Mapping[str, Sequence[str]] = {
     "HSCAN": ["KEY", "0"],
     "HSET": ["KEY", "f", "v"],
     "HSETNX": ["KEY", "f", "v"],
-    "HVALS": ["KEY"],
+    "HSTRLEN": ["KEY", "f"],
     "INFO": ["server"],
     "LINDEX": ["KEY", "0"],
     "LLEN": ["KEY"],
@@ -67,6 +67,7 @@ NEEDED: Mapping[str, Sequence[str]] = {
     "XADD": ["KEY", "*", "d", "v"],
     "XLEN": ["KEY"],
     "XRANGE": ["KEY", "-", "+"],
+    "XREVRANGE": ["KEY", "+", "-", "COUNT", "1"],
     "XTRIM": ["KEY", "MINID", "0"],
     "ZADD": ["KEY", "0", "v"],
     "ZCARD": ["KEY"],
@@ -99,7 +100,6 @@ OPTIONAL: Mapping[str, Sequence[str]] = {
     "CLUSTER|INFO": [],
     "CONFIG|GET": ["appendfsync"],
     "SCAN": ["0", "COUNT", "1"],
-    "XREVRANGE": ["KEY", "+", "-", "COUNT", "1"],
 }
 
 
