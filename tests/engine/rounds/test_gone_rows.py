@@ -177,3 +177,21 @@ def test_a_round_with_two_versions_of_the_file_says_nothing_of_what_it_did_not_b
         assert unknown(place) == "item: the site's file changed while it ran"
         crawl(place, site, {"a": "", "b": ""})
         assert gone(place) == {"a": False, "b": False, "c": True}
+
+
+def test_a_round_that_began_before_the_file_said_gone_says_so(place: Place) -> None:
+    """It is not taken for one of another crawl, of which nothing is known either."""
+    with Site() as site:
+        serve(site, {"1": "a", "2": "b"})
+        text = SHOP.replace("SITE", site.url)
+        place.write(text.replace("gone: true, ", ""))
+        site.hold("/item/2")
+        with place.start("crawl", "site.yaml", "-w", "1") as crawl:
+            site.reached("/item/2")
+            crawl.send_signal(signal.SIGTERM)
+            crawl.send_signal(signal.SIGTERM)
+            crawl.wait(60)
+        site.release("/item/2")
+        place.write(text)
+        place.run("crawl", "site.yaml", "--resume")
+        assert "it began when the site did not say gone" in noted(place)[1]

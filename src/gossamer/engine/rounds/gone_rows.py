@@ -97,9 +97,9 @@ class GoneRows:
 def _why_other(gaps: Iterable[Gap], birth: str) -> str:
     """Why the round was not one by one version of the rules."""
     known = {kind: {gap.detail for gap in gaps if gap.kind == kind} for kind in ("birth", "start", "rules")}
-    if known["birth"] != {birth}:
+    if known["birth"] - {birth}:
         return "another crawl fills the same tables"
-    if not known["start"]:
+    if not (known["birth"] and known["start"]):
         return "it began when the site did not say gone"
     if len(known["start"] | known["rules"]) > 1:
         return "the site's file changed while it ran"
