@@ -90,6 +90,7 @@ async def test_a_second_worker_finds_nothing_left_and_a_new_round_begins_anew(cr
 async def test_redirects_are_followed_hop_by_hop_and_deduplicated(crawl: Crawl, site: Site) -> None:
     site.on("/list/1", links("/post/old", "/post/new", "/post/loop"))
     site.on("/post/old", Reply(301, headers={"Location": "/post/new"}))
+    site.on("/post/new", Reply(body="<h1>New</h1>"))
     site.on("/post/loop", Reply(302, headers={"Location": "/post/loop2"}))
     site.on("/post/loop2", Reply(302, headers={"Location": "/post/loop"}))
     crawl.push(FORUM.replace("a.post", "a"))
@@ -231,7 +232,8 @@ async def test_required_fields_that_lack_are_dead_letters(crawl: Crawl, site: Si
 
 
 async def test_tasks_feed_a_site(crawl: Crawl, site: Site, valkey_server: Server, crawl_name: str) -> None:
-    site.on("/post/1", Reply(body="<h1>One</h1>"))
+    for number in (1, 2):
+        site.on(f"/post/{number}", Reply(body=f"<h1>{number}</h1>"))
     crawl.push(FORUM.replace("seeds: [SITE/list/1]", f"seeds: [{{tasks: '{crawl_name}:tasks'}}]"))
     key = f"{crawl_name}:tasks"
     for task in (
@@ -254,6 +256,8 @@ async def test_sitemaps_and_feeds_are_seeds(crawl: Crawl, site: Site) -> None:
     site.on("/map.xml", Reply(body=f"<urlset>{pages}</urlset>"))
     site.on("/feed", Reply(body=f"<rss><channel><item><link>{site.url}/post/2</link></item></channel></rss>"))
     site.on("/broken", Reply(body="<html>no sitemap</html>"))
+    for number in (1, 2):
+        site.on(f"/post/{number}", Reply(body=f"<h1>{number}</h1>"))
     seeds = "seeds: [{sitemap: SITE/index.xml, pass: {page: 5}}, {feed: SITE/feed}, {sitemap: SITE/broken}]"
     crawl.push(FORUM.replace("seeds: [SITE/list/1]", seeds) + "    request: {retries: 0}\n")
     await crawl.run()
@@ -417,7 +421,7 @@ async def test_a_hook_that_raises_is_a_dead_letter_with_its_traceback(
 
 
 async def test_a_round_is_begun_again_by_its_schedule(crawl: Crawl, site: Site) -> None:
-    forum(site, lists=1, posts=0)
+    forum(site, lists=1, posts=1)
     crawl.push(FORUM.rstrip() + "\n    schedule: {every: 0.5s, deadline: 1h}\n")
     running = asyncio.ensure_future(crawl.run(repeat=True))
     await asyncio.to_thread(site.reached, "/list/1", 3)

@@ -32,6 +32,7 @@ HARD = """
     layers:
       page:
         match: '^/'
+        require: none
         fields: {title: {css: title, default: none}}
       slow: {like: page, request: {timeout: 1.5s, retries: 0}}
     store: {page: {table: pages, key: [url], add: [url]}}
@@ -65,6 +66,8 @@ def ending(case: Case) -> str:
             return "redirect_loop"
         case "/nowhere", _:
             return "protocol"
+        case "/empty", _:
+            return "blocked"
         case _, int(status) if status >= 500:
             return f"http_{status}"
         case _, int():

@@ -37,7 +37,7 @@ def calls(server: Server) -> int:
 
 
 async def idle_calls(crawl: Crawl, server: Server, worker: NativeWorker, sites: int) -> float:
-    """Calls for each exchange of a worker that has nothing to do."""
+    """Calls for each exchange of a worker that has nothing to do, without those that look for killed workers: three a second at most."""
     await until(lambda: all_over(crawl, sites))
     rounds_of: Any = worker._rounds
     # Each is over, and when its next round is due was asked for, which it is once.
@@ -47,9 +47,10 @@ async def idle_calls(crawl: Crawl, server: Server, worker: NativeWorker, sites: 
     await until(lambda: not rounds_of._forced and courier.hints is not None and courier.hints.open == 0)
     settling = courier.exchanges
     await until(lambda: courier.exchanges >= settling + 4)
-    first, begun = courier.exchanges, calls(server)
+    first, begun, since = courier.exchanges, calls(server), time.monotonic()
     await until(lambda: courier.exchanges >= first + 5)
-    return (calls(server) - begun) / (courier.exchanges - first)
+    looks = 3 * (time.monotonic() - since) + 3
+    return (calls(server) - begun - looks) / (courier.exchanges - first)
 
 
 def all_over(crawl: Crawl, sites: int) -> bool:

@@ -43,7 +43,7 @@ def test_rounds_are_listed_newest_first(command: Command, frontier: ValkeyFronti
         ["schedule", "w1", "3", "3", "0", "0"],
         ["", "", "5", "5", "0", "0"],
     ]
-    assert rows[2][10:] == ["late", "hook\\tdone"]
+    assert rows[2][10:] == ["", "late", "hook\\tdone"]
     assert all(row[2].endswith(" UTC") for row in rows)
     assert [row[3].partition(" ")[2][:3] for row in rows] == ["min", "", "min"], "of the one cut short nobody knows"
     assert [row[0] for row in command("round", "list", "news", "--limit", "1").rows] == ["2"]

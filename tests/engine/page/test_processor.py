@@ -28,6 +28,7 @@ SITE = """
 """
 CONDITIONAL = SITE + "    request: {conditional: true}\n"
 TAGGED = {"ETag": '"one"'}
+TITLED = Reply(body="<title>t</title>")
 LOST = "The lease of a page was lost"
 
 
@@ -207,8 +208,10 @@ async def test_links_of_two_rules_for_two_layers_are_counted(crawl: Crawl, site:
 
 
 async def test_what_is_known_of_a_page_says_nothing_about_where_it_is_redirected_to(crawl: Crawl, site: Site) -> None:
-    site.on("/list", Reply(body="-", headers=TAGGED, times=1), Reply(302, headers={"Location": "/list/new"}))
-    site.on("/list/new", Reply(body="-"))
+    body = links("/page/1").body
+    site.on("/list", Reply(body=body, headers=TAGGED, times=1), Reply(302, headers={"Location": "/list/new"}))
+    site.on("/list/new", Reply(body=body))
+    site.on("/page/1", TITLED)
     crawl.push(CONDITIONAL)
     async with working(endless(crawl)):
         await until(lambda: conditions(site, "/list") and drained(crawl))
@@ -254,11 +257,12 @@ async def test_a_page_with_links_that_were_too_deep_is_fetched_whole(crawl: Craw
 
 
 async def test_other_rules_see_a_page_whole(crawl: Crawl, site: Site) -> None:
-    site.on("/list", Reply(body="-", headers=TAGGED))
+    site.on("/list", Reply(body="<a class=b href=/page/1>1</a>", headers=TAGGED))
+    site.on("/page/1", TITLED)
     crawl.push(CONDITIONAL)
     async with working(endless(crawl)):
         await until(lambda: conditions(site, "/list") and drained(crawl))
-        crawl.push(CONDITIONAL.replace("css: a,", "css: b,") + "    limits: {pages: 1000}\n")
+        crawl.push(CONDITIONAL.replace("css: a,", "css: a.b,") + "    limits: {pages: 1000}\n")
         await until(lambda: _policy(crawl)["max_pages"] == 1000)
         for number in (1, 2):
             next_round(crawl, number)

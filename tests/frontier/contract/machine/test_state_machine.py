@@ -87,7 +87,7 @@ PLANTED = {
     "delays are forgotten": ("host", "return sent + max(Host.delay(S, host), host.gap, host.heeds", "return 0 and (host.heeds"),
     "low priorities go first": ("queue", "K.priorities .. lane.id, -priority, priority)", "K.priorities .. lane.id, priority, priority)"),
     "a paused group is served": ("lane", "if group.paused ~= '' then return group.paused end", ""),
-    "a dropped group leaves its keys": ("drop_group", "K.daily, K.keyed, ", "K.daily, "),
+    "a dropped group leaves its keys": ("drop_group", "K.coverage, K.keyed, ", "K.coverage, "),
     "a dropped group leaves its start open": (
         "drop_group", "open_change(S, group, -count_now(S, 'g|' .. group .. '|open'))", "call('HDEL', S.b .. K.counts, 'g|' .. group .. '|open')",
     ),
