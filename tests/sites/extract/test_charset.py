@@ -178,6 +178,16 @@ def test_a_page_that_says_nothing_is_read_as_what_its_bytes_look_like(name: str,
 
 
 @pytest.mark.parametrize("name", LEGACY)
+def test_a_page_that_is_mostly_english_and_has_the_same_sign_at_each_headline(name: str) -> None:
+    sign = "\u00b6".encode(name, "ignore") or "\u2014".encode(name, "ignore")
+    parts = [f"<h2>Section {n}<a>".encode() + sign + b"</a></h2>" for n in range(60)]
+    parts += [f"<p>In chapter {n} we read of commands, files and tables ".encode() + sign + b"</p>" for n in range(60)]
+    body = b"".join(parts) + legacy(name)[0]
+    reading = read("fields: {t: p.t}", body, content_type="text/html")
+    assert reading.records[0].fields == {"t": TEXTS[name]}
+
+
+@pytest.mark.parametrize("name", LEGACY)
 @pytest.mark.parametrize("wrong", ["header", "meta"])
 def test_what_a_page_says_loses_against_bytes_that_it_cannot_decode(name: str, wrong: str) -> None:
     body, text = legacy(name)

@@ -21,7 +21,7 @@ CHARSET = "charset: the page "
 """What notes on it begin with."""
 ANOTHER = "(encoding: in the layer sets another)"
 SAMPLE_BYTES = 16_384
-"""How much of a page is looked at to guess its character set: of the pieces between tags only those that are not ASCII."""
+"""How much of a page is looked at to guess its character set: of the words between tags only those that are not ASCII."""
 LITTLE, MUCH = 0.01, 0.2
 """Shares of damaged characters: with less than the first a page is damaged, with more than the second it is something else."""
 EURO_BYTES = 1_000_000
@@ -221,15 +221,19 @@ def decode(body: bytes, name: str) -> tuple[str, int]:
 
 
 def sample(body: bytes) -> bytes:
-    """The pieces between tags that are not ASCII, without markup: at most SAMPLE_BYTES."""
-    pieces, size = [], 0
+    """The words that are not ASCII, without markup, each once: at most SAMPLE_BYTES. Where most of a page is English, or a sign stands at each
+    headline, the rest says what it is."""
+    words: dict[bytes, None] = {}
+    size = 0
     for piece in _pieces(body):
         if not piece.isascii():
-            pieces.append(piece[: SAMPLE_BYTES - size])
-            size += len(pieces[-1]) + 1
-            if size >= SAMPLE_BYTES:
-                break
-    return b"\n".join(pieces)
+            for word in piece.split():
+                if not word.isascii() and word not in words:
+                    words[word[: SAMPLE_BYTES - size]] = None
+                    size += len(word) + 1
+                    if size >= SAMPLE_BYTES:
+                        return b"\n".join(words)
+    return b"\n".join(words)
 
 
 def _pieces(body: bytes) -> Iterator[bytes]:
