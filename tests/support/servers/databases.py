@@ -132,7 +132,8 @@ class DatabaseServer(ABC):
     def pause(self) -> None:
         """Stop the processes where they are: connections stay open, nothing is answered."""
         for pid in self._pids():
-            os.kill(pid, signal.SIGSTOP)
+            with suppress(ProcessLookupError):  # A helper of the server may end meanwhile.
+                os.kill(pid, signal.SIGSTOP)
 
     def resume(self) -> None:
         """Let a paused server go on."""
