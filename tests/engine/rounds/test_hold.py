@@ -112,6 +112,37 @@ async def test_pages_without_any_value_hold_the_round_and_stay(first: Crawl, sit
     assert (prices(first), first.dead("shop")) == ({"8": PAGES}, [])
 
 
+async def test_who_resumes_a_round_has_looked_at_one_layer(crawl: Crawl, site: Site) -> None:
+    """The other layer is held, too, when its fields have too few values."""
+    text = FILE.replace("[1-NUMBER]'", "[1-40]', 'SITE/user/[1-40]'").replace(
+        "    database:", "      user: {match: '^/user/', fields: {name: h1}}\n    database:"
+    )
+    text = text.replace("item: {table: items}", "item: {table: items}, user: {table: users}").replace(", sale: s", "")
+    crawl.push(text.replace("FOLDER", str(crawl.folder)))
+    serve_users = "<h1>lamp</h1>"
+
+    def answer(visit: Visit) -> Reply | None:
+        name = "<h1>lamp</h1>" if visit.path.startswith("/item/") else serve_users
+        return Reply(body=f"{name}{price}<title>{visit.path}</title>")
+
+    price = "<b>9</b>"
+    site.answer(answer)
+    await crawl.run()
+    assert (paused(crawl), prices(crawl)) == ("", {"9": 40})
+    price, serve_users = "", ""
+    next_round(crawl, 1)
+    held = []
+    for _ in range(2):
+        await crawl.run()
+        held.append(paused(crawl))
+        with crawl.frontier() as frontier:
+            frontier.resume(group="shop")
+    assert sorted(one.split(" has")[0] for one in held) == ["held: item.price", "held: user.name"]
+    assert all(one in note(crawl) for one in held)
+    await crawl.run()
+    assert (paused(crawl), prices(crawl)) == ("", {None: 40})
+
+
 async def test_few_pages_say_nothing(crawl: Crawl, site: Site) -> None:
     serve(site, "")
     push(crawl, 19)

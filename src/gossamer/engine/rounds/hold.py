@@ -118,8 +118,8 @@ class RoundHolds:
         paused = [row.paused for row in (await self._ask(Frontier.counts, site)).groups]
         if paused and paused[0].startswith(HELD):
             return paused[0]
-        if note.startswith(HELD):
-            # Somebody has looked, and resumed it.
+        if f"{HELD}{layer.name}." in note:
+            # Somebody has looked at this layer, and resumed the round.
             tally.is_accepted = True
             return ""
         why = (
@@ -130,7 +130,7 @@ class RoundHolds:
         if layer.site.keeps_gone and not await self._record_sink.note_gap(layer.site, round, "", "the round was held"):
             return f"{HELD}the database could not be reached in time"
         await self._ask(Frontier.pause, group=site, reason=why)
-        await self._ask(Frontier.round_note, site, round, {"note": why})
+        await self._ask(Frontier.round_note, site, round, {"note": "; ".join(filter(None, (note, why)))})
         logger.error("Round %d of %s is %s", round, site, why)
         return why
 
