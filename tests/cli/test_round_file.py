@@ -28,7 +28,7 @@ politeness: {robots: ignore, hosts: {HOST: {concurrency: 2}}}
 request: {retries: 0}
 seen: round
 layers:
-  list: {match: ^/list, follow: [{css: a, to: item}]}
+  list: {match: ^/list, request: {conditional: CONDITIONAL}, fields: {_shop: h1}, follow: [{css: a, to: item}]}
   item:
     match: ^/item/
     request: {conditional: CONDITIONAL}
@@ -50,7 +50,7 @@ def write(place: Place, site: Site, store: bool = False, conditional: bool = Fal
 def serve(site: Site, prices: dict[int, int], unchanged: frozenset[int] = frozenset()) -> None:
     site.visits.clear()
     listed = "".join(f'<a href="/item/{number}">{number}</a>' for number in prices)
-    site.on("/list", Reply(body=f"<h1>Shop</h1>{listed}"))
+    site.on("/list", Reply(body=f"<h1>Shop</h1>{listed}", headers={"ETag": '"list"'}))
     for number, price in prices.items():
         whole = Reply(body=f"<b>{price}</b>", headers={"ETag": f'"{number}-{price}"'})
         site.on(f"/item/{number}", Reply(304, body="") if number in unchanged else whole)
@@ -110,6 +110,8 @@ def test_records_of_pages_that_have_not_changed_are_written_too(place: Place, ke
             assert records(out) == Counter(prices.items())
         sent = [visit.headers.get("If-None-Match") for visit in site.visits if visit.path.startswith("/item/")]
         assert {tag is not None for tag in sent} == {not key}
+        # A list has nothing that would be written.
+        assert [visit.headers.get("If-None-Match") for visit in site.visits if visit.path == "/list"] == ['"list"']
         # Later rounds without the file know what was read with it.
         serve(site, prices, every)
         place.run("crawl", "site.yaml")

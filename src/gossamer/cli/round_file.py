@@ -30,7 +30,7 @@ from gossamer.items.consumer import Item, ItemConsumer
 from gossamer.items.position import held, sync
 from gossamer.model import RoundInfo
 from gossamer.settings import Settings
-from gossamer.sites.format import SiteSpec
+from gossamer.sites.format import SiteSpec, stored_fields
 
 Form = Literal["json", "jsonl", "csv", "parquet"]
 FORMS: dict[str, Form] = {
@@ -67,7 +67,7 @@ def checked(overwrite: Sequence[str], sites: Sequence[SiteSpec], settings: Setti
     for name, layer in site.layers.items():
         asked = (layer.request, site.request)
         said = next((one.conditional for one in asked if one is not None and one.conditional is not None), False)
-        if said and name not in site.store and (layer.fields or layer.handler):
+        if said and name not in site.store and (stored_fields(layer.fields) or layer.handler):
             raise typer.BadParameter(
                 f"the layer {name} has `conditional: true` and no table: the records of a page that has not changed could not be written to {path}. "
                 f"Give it one by store.{name}, or leave `conditional` or -O out"

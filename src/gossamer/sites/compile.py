@@ -20,7 +20,7 @@ from gossamer.sites.extract.layer import LayerReader, RuleProblems, compile_laye
 from gossamer.sites.file.environment import revealed_site, sent_late, variables
 from gossamer.sites.file.grant import Grant
 from gossamer.sites.file.params import Parameters, filled, parameters
-from gossamer.sites.format import Format, Layer, RequestRule, Seed, SiteSpec
+from gossamer.sites.format import Format, Layer, RequestRule, Seed, SiteSpec, stored_fields
 from gossamer.sites.login import Login
 from gossamer.sites.page import Reading
 from gossamer.sites.request import PLAIN, RequestParts, all_filled, is_plain, names_beside, request_parts
@@ -211,7 +211,7 @@ class CompiledSite:
     def brings_records(self, layer: str) -> bool:
         """Whether pages of a layer have records."""
         rule = self.layers[layer]
-        return bool(rule.fields or rule.handler)
+        return bool(stored_fields(rule.fields) or rule.handler)
 
     def own_url(self, layer: str, page: Response) -> str:
         """The URL that a page is stored under: the one it was fetched from, or, if the identity says so, the one it names as its own."""
