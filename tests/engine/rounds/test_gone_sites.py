@@ -7,7 +7,7 @@ import signal
 import pytest
 from tests.engine.rounds.test_gone_rows import SHOP, crawl, gone, noted, place, serve, wait_for
 from tests.support.example_sites import Place
-from tests.support.site import Reply, Site
+from tests.support.site import Reply, Site, Visit
 
 __all__ = ["place"]
 
@@ -78,6 +78,37 @@ def test_pages_of_stored_rows_that_do_not_exist_any_more(place: Place) -> None:
         site.on("/item/a", Reply(body="<b>a</b>"))
         place.crawl("site.yaml")
         assert not any(gone(place).values())
+
+
+def test_pages_that_have_not_changed_bring_the_rows_of_where_they_are(place: Place) -> None:
+    """A page redirects to another one, and comes back: both answer 304, each for its own row."""
+    with Site() as site:
+        place.write(SHOP.replace("SITE", site.url).replace("retries: 0", "retries: 0, conditional: true"))
+        redirects, unchanged = set[str](), set[str]()
+
+        def answer(visit: Visit) -> Reply | None:
+            if not visit.path.startswith("/item/"):
+                return None
+            if visit.path in redirects:
+                return Reply(301, headers={"Location": "/item/b"})
+            tag = f'"{visit.path}"'
+            if visit.headers.get("If-None-Match") == tag:
+                unchanged.add(visit.path[-1])
+                return Reply(304, body="")
+            return Reply(body=f"<b>{visit.path[-1]}</b>", headers={"ETag": tag})
+
+        site.answer(answer)
+        for linked, leading, there in (
+            ("abc", "", "abc"),
+            ("ac", "a", "bc"),
+            ("ac", "a", "bc"),
+            ("ab", "", "ab"),
+        ):
+            redirects = {f"/item/{name}" for name in leading}
+            crawl(place, site, dict.fromkeys(linked, ""))
+            assert {name for name, is_gone in gone(place).items() if not is_gone} == set(there), (linked, leading)
+            assert noted(place)[1] == ""
+        assert unchanged == {"b", "c"}
 
 
 def test_rows_of_another_site_and_of_a_former_group_stay_with_them(place: Place) -> None:

@@ -218,6 +218,9 @@ class PageProcessor:
         if layer.retries_status(status):
             raise PageFailed(of_status(status), f"The response had status {status}.", after=asked)
         if target is not None:
+            if known is not None:
+                # What it leads to takes the place of its rows: if it comes back, it is to be read.
+                await self._forget(site, known)
             hop = next_hop(sent, response, target, request.hops, layer.redirects)
             return await self._redirected(lease, layer, request, hop, session)
         if layer.is_gone(status):

@@ -229,13 +229,16 @@ def edition(site: ServedSite) -> str:
 
 
 def context_of(request: PageRequest, layer: ServedLayer) -> str:
-    """A text for what else than its body a page is read with: what it inherits, the page that led to it where its row has that, and its
-    place among page turns and in the depth of the site, where these decide what is followed."""
+    """A text for what else than its body a page is read with: what it inherits, the page that led to it where its row has that, its place
+    among page turns and in the depth of the site, where these decide what is followed, and the page that redirected to it, where that has
+    its rows."""
     said: list[Any] = [*sorted(request.inherited.items()), *(request.trail[-1:] if layer.stores_parent else ())]
     if request.turn:
         said.append(request.turn)
     if layer.counts_depth:
         said.append((request.depth,))
+    if request.hops and layer.site.keeps_gone:
+        said.append([request.mark])
     return hashlib.sha256(repr(said).encode("utf-8", "backslashreplace")).hexdigest()[:12] if said else ""
 
 
