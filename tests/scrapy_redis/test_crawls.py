@@ -425,8 +425,35 @@ def test_workers_that_end_together_end_one_round_and_its_dead_letters_can_be_rep
     for worker in workers:
         worker.ended()
     with project.frontier() as frontier:
-        assert [info.state for info in frontier.rounds("failing")] == ["running", "ended"]
+        assert [info.state for info in frontier.rounds("failing")] == ["ended"]
         [letter] = frontier.dead_letters("failing")
         assert frontier.replay(letter.partition, [letter.id]) == 1
     project.start("failing", SCHEDULER_PERSIST=False).ended()
     assert Counter(site.paths())["/3"] == 2
+
+
+def test_a_crawl_that_has_ended_begins_again_when_it_is_run(project: Project, site: Site) -> None:
+    """Not when it ends: until then nothing is owed, the next run is not of yesterday, and one that only joins does nothing."""
+    project.environ["SITE"] = site.url
+    add(project, PLAIN)
+    given = {"SCHEDULER_PERSIST": False}
+    project.start("plain", **given).ended()
+    with project.frontier() as frontier:
+        assert frontier.drained("plain").drained
+        project.start("plain", GOSSAMER_ROUND="join", **given).ended()
+        assert Counter(site.paths()) == Counter(["/", *PAGES])
+        [first] = frontier.rounds("plain")
+        now = frontier.counts("plain").now
+        project.start("plain", **given).ended()
+        again = frontier.rounds("plain")[0]
+        assert (first.state, first.round, again.state, again.round) == ("ended", 0, "ended", 1)
+        assert again.began is not None
+        assert again.began > now
+    assert Counter(site.paths()) == Counter(["/", *PAGES] * 2)
+
+
+def test_workers_that_only_join_forget_what_was_seen_too(project: Project, site: Site, there: Any) -> None:
+    for times in (1, 2):
+        there.rpush("catalog:start_urls", f"{site.url}/")
+        project.start("catalog", SCHEDULER_PERSIST=False, GOSSAMER_ROUND="join").ended()
+        assert Counter(site.paths())["/3"] == times

@@ -122,11 +122,19 @@ class LeasingScheduler(worker.FleetScheduler):
         await self.ask(Frontier.exchange, self.courier.token, info={**self.info(), CLOSED: "1"})
         if self.persist or not await self._alone():
             return
-        if (await self.ask(Frontier.drained, self.group)).drained:
-            await rounds.end(self.ask, self.group, self.courier.token, only=number)
-            await in_thread(self._begin_round, number + 1)
-        elif await self._present_round() == number:
-            await in_thread(self._throw_away, number)
+        whole = (await self.ask(Frontier.drained, self.group)).drained
+        if not whole:
+            if await self._present_round() != number:
+                return
+            await in_thread(self.drop_lanes)
+            if not (await self.ask(Frontier.drained, self.group)).drained:
+                # Its start has not run to its end, so the round cannot end: the next one forgets what was seen.
+                await self.ask(Frontier.new_round, self.group, number + 1)
+                return
+        await rounds.end(self.ask, self.group, self.courier.token, only=number)
+        if (self.join.waits or not whole) and await self._present_round() == number:
+            # Otherwise the next worker begins the next round, which forgets it; one that waits for tasks may go on with this one.
+            await in_thread(self.df.clear)
 
     async def _present_round(self) -> int:
         counts = await self.ask(Frontier.counts, self.group)
@@ -174,15 +182,6 @@ class LeasingScheduler(worker.FleetScheduler):
                     continue
                 except LaneKept as error:
                     logger.warning("%s", error)
-
-    def _throw_away(self, number: int) -> None:
-        """What is queued in a round goes, and the next one begins: starts are owed again, and what was seen in the round is forgotten."""
-        self.drop_lanes()
-        self._begin_round(number + 1)
-
-    def _begin_round(self, number: int) -> None:
-        with self.frontier() as frontier:
-            frontier.new_round(self.group, number)
 
     def _drop_group(self) -> None:
         with self.frontier() as frontier:
