@@ -1,5 +1,6 @@
-"""Random histories of a feed's file: writers come, go and are killed between any two of their steps, over several rounds. In the end every
-item is in the file once."""
+"""Random histories of a feed's file: writers come, go and are killed between any two of their steps, over several rounds, while others
+export the same items and drop them, and the stream is at its limit. In the end every item is in the file once, and an export has all
+that was there, or says that it lacks some."""
 
 from __future__ import annotations
 
@@ -15,9 +16,10 @@ import pytest
 from scrapy.exporters import CsvItemExporter, JsonItemExporter, JsonLinesItemExporter
 from tests.scrapy.feeds.test_file import Whole, opened, produce
 
-from gossamer.frontier import codec
+from gossamer.frontier import codec, item_stream
 from gossamer.frontier.valkey import ValkeyFrontier
-from gossamer.model import LanePolicy
+from gossamer.items.export import ExportPlan, export
+from gossamer.model import GroupPolicy, LanePolicy
 from gossamer.scrapy.feeds.file import FeedFile
 from gossamer.settings import load
 from gossamer.testing.servers import Server
@@ -26,6 +28,9 @@ FACTOR = int(os.environ.get("MACHINE_FACTOR", "1"))
 SEEDS = range(6 * FACTOR)
 KINDS = (JsonLinesItemExporter, JsonItemExporter, CsvItemExporter, Whole)
 ROUNDS, WRITERS = 3, 3
+LIMIT = 7
+EXPORTS = (("", "a"), ("", "b"), ("lake", "monday"), ("lake", "tuesday"))
+"""Who exports, and into which file."""
 
 
 class Killed(BaseException):
@@ -63,18 +68,81 @@ class History:
         self.unwanted = choice.choice((0, 0, 2, 5))
         """So many items of a round are not for this feed."""
         self.wanted_from = 0
-        self.path = folder / "out"
+        self.folder, self.path = folder, folder / "out"
         self.writers: list[FeedFile | None] = [None] * WRITERS
         self.items: Counter[int] = Counter()
         self.next = 0
-        self.story: list[str] = [f"{self.kind.__name__}, {'-O' if self.overwrite else '-o'}"]
+        self.limit = LIMIT if self.kind is not Whole and choice.random() < 0.5 else 0
+        frontier.define("g", {}, GroupPolicy(max_items=self.limit))
+        self.dropped: set[int] = set()
+        self.gone_before: dict[str, set[int]] = {}
+        """Of each export that has begun, by its name or file: what had gone at the limit when it ran last."""
+        self.story: list[str] = [
+            f"{self.kind.__name__}, {'-O' if self.overwrite else '-o'}, {f'limit {LIMIT}' if self.limit else 'no limit'}"
+        ]
 
     def produce(self) -> None:
+        self.make_room()
         given = range(self.next, self.next + self.choice.randint(1, 4))
         self.next = given.stop
         produce(self.frontier, *given)
         self.items.update(n for n in given if n >= self.wanted_from)
         self.story.append(f"items {[*given]}")
+
+    def make_room(self) -> None:
+        """What the feed has written goes; a writer that was killed is followed by another one."""
+        while self.paused():
+            for who in range(WRITERS):
+                self.write(who)
+
+    def paused(self) -> bool:
+        return any(row.paused for row in self.frontier.counts("g").groups)
+
+    def there(self) -> set[int]:
+        pages = (item_stream.pages(self.frontier, "g", p, item_stream.START) for p in range(self.frontier.partitions))
+        return {codec.decode(data)["n"] for found in pages for rows in found for _, data in rows}
+
+    def drop(self) -> None:
+        """Only what the feed has: the file of a round is checked for all others."""
+        if self.write(self.choice.randrange(WRITERS)) and all(file is None or file.writes for file in self.writers):
+            there = self.there()
+            self.frontier.drop_items("g", item_stream.ends(self.frontier, "g"))
+            self.dropped |= there
+            self.story.append(f"drop {sorted(there)}")
+
+    def export(self) -> None:
+        """One export, killed perhaps, and again until it is through."""
+        name, file = self.choice.choice(EXPORTS)
+        if not name and self.choice.random() < 0.1:
+            (self.folder / file).unlink(missing_ok=True)
+            self.gone_before.pop(file, None)
+            self.story.append(f"rm {file}")
+        plan, lacks = ExportPlan("g", name, self.folder / file, "jsonl"), False
+        while True:
+            self.fate.steps = self.choice.randint(0, 4) if self.choice.random() < 0.4 else None
+            try:
+                done = export(self.frontier, plan, lambda _: None)
+                break
+            except Killed:
+                self.story.append(f"export {name or file} killed")
+            finally:
+                self.fate.steps = None
+        lacks = done.source.lacks
+        self.story.append(f"export {name or file} {file}, lacks: {lacks}")
+        every = [one for known, one in EXPORTS if (known or one) == (name or file)]
+        paths = [self.folder / one for one in every if (self.folder / one).exists()]
+        lines = [line for path in paths for line in path.read_text().splitlines()]
+        found = Counter(json.loads(line)["n"] for line in lines)
+        told = "\n".join(self.story)
+        there = self.there()
+        assert not [n for n, count in found.items() if count > 1], told
+        assert found.keys() >= there, told
+        gone = set(range(self.next)) - there - self.dropped
+        if (name or file) in self.gone_before:
+            missing = gone - self.gone_before[name or file] - found.keys()
+            assert lacks or not missing, f"{missing} {told}"
+        if found:
+            self.gone_before[name or file] = gone
 
     def read(self, data: bytes) -> Any:
         item = codec.decode(data)
@@ -132,11 +200,15 @@ class History:
             self.write(self.choice.randrange(WRITERS))
         for _ in range(self.choice.randint(4, 12)):
             who = self.choice.randrange(WRITERS)
-            match self.choice.randrange(3):
-                case 0:
+            match self.choice.randrange(6):
+                case 0 | 1:
                     self.produce()
-                case 1:
+                case 2:
                     self.write(who)
+                case 3:
+                    self.export()
+                case 4 if self.kind is not Whole:
+                    self.drop()
                 case _:
                     self.close(who, over=False)
         while not self.end():

@@ -70,7 +70,7 @@ def export(
     Into a new file (or one that is gone), it begins with the first item that is there; into the same file again, it goes on. With --as, it
     goes on where NAME has stopped, in whatever file. JSON lines and CSV are added to FILE, Parquet is rewritten with the items it had. Killed
     at any moment and called again with the same file, every item is in it once. Items stay on the server (`gossamer items drop`). Exit code 4: items
-    that FILE or NAME did not have are not there any more.
+    that FILE or NAME did not have went at the limit of the stream, or for their age.
     """
     found = form or SUFFIXES.get(file.suffix.lower())
     if found is None:
@@ -209,7 +209,7 @@ def _why_empty(group: str, scraped: int, gone: int, source: ItemConsumer, is_sit
     if not scraped:
         return f"{group} has scraped no items yet"
     if source.has_begun:
-        return f"no items of {group} that are not written: nothing came into its stream since"
+        return f"no items of {group} that are not written: nothing came into its stream since, or they were dropped"
     removed = f", {_gone_text(gone)} or they were dropped" if gone else ", or they were dropped"
     if is_site:
         return (
