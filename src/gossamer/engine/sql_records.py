@@ -309,6 +309,7 @@ def source_of(
         outcome,
         frozenset(children) - ({table_name(site.site, layer.name)} if layer.name in site.site.store else set()),
         layer.name,
+        there=page_number(request.fingerprint) if request.fingerprint != request.mark else 0,
     )
 
 

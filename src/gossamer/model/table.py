@@ -98,7 +98,7 @@ class PageOutcome(enum.Enum):
 class PageSource(NamedTuple):
     """A page that brings rows. `site`, `layer` and `page` are numbers that tell pages apart, `round` is the round that it belongs to
     (None: none), `current` the one that is under way, `layer_name` its layer. A page with records has some, of whatever table. Rows of `children`, which are tables, are part of the page: they are gone as soon as
-    no page has them, like nested records."""
+    no page has them, like nested records. `there` is the page that it redirected to, whose rows they are as well; 0: none."""
 
     site: int
     layer: int
@@ -110,6 +110,7 @@ class PageSource(NamedTuple):
     layer_name: str = ""
     has_records: bool = False
     has_links: bool = False
+    there: int = 0
 
 
 class Row(NamedTuple):

@@ -7,7 +7,7 @@ import signal
 import pytest
 from tests.engine.rounds.test_gone_rows import SHOP, crawl, gone, noted, place, serve, wait_for
 from tests.support.example_sites import Place
-from tests.support.site import Reply, Site, Visit
+from tests.support.site import Reply, Site, Visit, links
 
 __all__ = ["place"]
 
@@ -146,6 +146,35 @@ def test_a_table_that_says_gone_later_knows_the_rows_that_come_then(place: Place
         place.write(text)
         crawl(place, site, {"b": "", "c": ""})
         assert gone(place) == {"a": True, "b": False, "c": False}
+
+
+@pytest.mark.parametrize("conditional", [False, True])
+def test_a_row_that_came_by_a_redirect_is_gone_when_its_own_page_is(place: Place, conditional: bool) -> None:
+    with Site() as site:
+        rules = SHOP.replace("SITE", site.url)
+        place.write(rules.replace("{retries: 0}", f"{{retries: 0, conditional: {str(conditional).lower()}}}"))
+        for name in "abc":
+            site.on(f"/item/{name}", Reply(body=f"<b>{name}</b>", headers={"ETag": f'"{name}"'}))
+        for name in "ab":
+            site.on(f"/item/old-{name}", Reply(302, headers={"Location": f"/item/{name}"}))
+        site.on("/list", links("/item/old-a", "/item/old-b", "/item/c"))
+        place.crawl("site.yaml")
+        assert gone(place) == {"a": False, "b": False, "c": False}
+        # The list has learnt the new addresses; one page does not exist. Another fails, so that the round says nothing.
+        site.on("/list", links("/item/a", "/item/b", "/item/c"))
+        site.on("/item/a", Reply(404))
+        site.on("/item/c", Reply(500))
+        place.crawl("site.yaml")
+        assert gone(place) == {"a": True, "b": False, "c": False}
+        # It is there again, by its old address, which is then gone with it.
+        site.on("/list", links("/item/old-a", "/item/b", "/item/c"))
+        site.on("/item/a", Reply(body="<b>a</b>"))
+        place.crawl("site.yaml")
+        assert gone(place) == {"a": False, "b": False, "c": False}
+        site.on("/item/a", Reply(404))
+        place.crawl("site.yaml")
+        assert gone(place) == {"a": True, "b": False, "c": False}
+        assert noted(place)[1] == "which rows are gone is unknown in item: 1 failed"
 
 
 def test_layers_that_are_not_fetched_whole_lose_nothing_by_a_round(place: Place) -> None:

@@ -54,13 +54,16 @@ class _Line:
 
 
 def visits_of(rows: Iterable[PreparedRow]) -> Visits:
-    """The pages that rows come from."""
+    """The pages that rows come from: the one that was linked, and the one that it redirected to, which may be linked itself the next time."""
     visits: dict[PageSource, list[PreparedRow]] = {}
     for one in rows:
         if one.source is not None:
             brought = visits.setdefault(one.source, [])
             if one.shape.table.gone and one.values:
                 brought.append(one)
+    for source, brought in [*visits.items()]:
+        if source.there:
+            visits.setdefault(source._replace(page=source.there, there=0), []).extend(brought)
     return visits
 
 
