@@ -143,6 +143,23 @@ async def test_who_resumes_a_round_has_looked_at_one_layer(crawl: Crawl, site: S
     assert (paused(crawl), prices(crawl)) == ("", {None: 40})
 
 
+async def test_a_round_of_few_pages_excuses_no_field(crawl: Crawl, site: Site) -> None:
+    """A small round without prices comes before a large one: that one is held all the same."""
+    serve(site, "<b>9</b><s>8</s>")
+    push(crawl)
+    await crawl.run()
+    serve(site, "<s>8</s>")
+    push(crawl, 10)
+    next_round(crawl, 1)
+    await crawl.run()
+    assert (paused(crawl), prices(crawl)) == ("", {"9": PAGES - 10, None: 10})
+    push(crawl)
+    next_round(crawl, 2)
+    await crawl.run()
+    assert paused(crawl).startswith("held: item.price has a value in 0 of 2")
+    assert prices(crawl)["9"] >= PAGES - 10 - 19
+
+
 async def test_few_pages_say_nothing(crawl: Crawl, site: Site) -> None:
     serve(site, "")
     push(crawl, 19)

@@ -19,7 +19,7 @@ from gossamer.model.reply import HELD
 logger = logging.getLogger(__name__)
 
 PAGES_MIN = 20
-"""So many pages of a layer must have been read before a round is held."""
+"""So many pages of a layer must have been read before a round is held, and in a round before that excuses a field."""
 NONE = 0, 0
 ASK_PAGES, ASK_SHARE = 5, 0.1
 """The crawl's coverage is asked for again after so many pages, or so large a share of those that are known."""
@@ -49,16 +49,16 @@ class _Tally:
         """Take over what the fleet has read."""
         self.own, self.own_pages = {}, 0
         last = dict[str, FieldCoverage]()
-        for row in rows:
-            if row.layer != layer:
-                continue
-            name = f"{layer}.{row.field}" if row.field else layer
+        own = [row for row in rows if row.layer == layer]
+        pages = {row.round: row.asked for row in own if not row.field}
+        for row in own:
+            name = f"{layer}.{row.field}"
             if row.round == round:
                 if row.field:
                     self.known[name] = row.asked, row.found
                 else:
                     self.known_pages = row.asked
-            elif row.round < round and row.field:
+            elif row.round < round and row.field and pages.get(row.round, 0) >= PAGES_MIN:
                 last[name] = row
         self.exempt = frozenset(name for name, row in last.items() if row.share < limit)
         self.is_known = True
