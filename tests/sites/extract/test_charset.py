@@ -71,6 +71,13 @@ def p(text: str) -> str:
         (p("日本").encode("euc-jp"), "text/html; charset=euc-jp", "euc_jp"),
         (p("한국").encode("euc-kr"), "text/html; charset=ks_c_5601-1987", "cp949"),
         (p("x").encode(), "text/html; charset=\u2603", "utf-8"),
+        (b"<meta charset=iso-8859-2>" + p("\u0150r").encode("iso8859-2"), "text/html; charset=utf-8", "iso8859-2"),
+        (b"<meta charset=iso-8859-1>" + p("Größe").encode("cp1252"), "text/html; charset=utf-8", "cp1252"),
+        (b"<meta charset=iso-8859-1>" + p("Größe").encode() + b"\xff", "text/html; charset=utf-8", "utf-8"),
+        (b"<meta charset=windows-1250>" + p("š“").encode("cp1250"), "text/html; charset=iso-8859-2", "cp1250"),
+        (b'<?xml version="1.0" encoding="iso-8859-1"?><a>\xfc</a>', "text/xml; charset=utf-8", "cp1252"),
+        (p("é").encode("utf-16-le"), "text/html; charset=utf-16", "utf-16-le"),
+        (p("é").encode("utf-16-be"), "text/html; charset=utf-16", "utf-16-be"),
     ],
 )
 def test_what_goes_before_what(body: bytes, content_type: str, name: str) -> None:

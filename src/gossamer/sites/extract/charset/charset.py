@@ -22,8 +22,9 @@ CHARSET = "charset: the page "
 ANOTHER = "(encoding: in the layer sets another)"
 SAMPLE_BYTES = 16_384
 """How much of a page is looked at to guess its character set: of the words between tags only those that are not ASCII."""
-LITTLE, MUCH = 0.01, 0.2
-"""Shares of damaged characters: with less than the first a page is damaged, with more than the second it is something else."""
+LITTLE, MUCH, HALF = 0.01, 0.2, 0.5
+"""Shares of damaged characters: with less than the first a page is damaged, with more than the second it is something else; with more than
+the third it is what it says itself, whatever the header says."""
 EURO_BYTES = 1_000_000
 FEW_BYTES = 6
 """Fewer bytes beyond ASCII than this are no words: ©, a dash, a name with an accent."""
@@ -101,8 +102,10 @@ def is_ascii(body: bytes) -> bool:
 
 def declared(body: bytes, content_type: str) -> str | None:
     """The codec that the header or the page itself names."""
-    if (name := of_header(content_type)) is not None:
-        return name
+    return of_header(content_type) or of_page(body)
+
+
+def of_page(body: bytes) -> str | None:
     if (label := html_body_declared_encoding(body)) is not None and (name := known(label)) is not None:
         # Bytes in which this could be read are not UTF-16, whatever they say: browsers take UTF-8.
         return "utf-8" if name.startswith(("utf-16", "utf-32")) else name
@@ -113,12 +116,12 @@ def declared(body: bytes, content_type: str) -> str | None:
 def of_header(content_type: str) -> str | None:
     name = http_content_type_encoding(content_type)
     name = known(name) if name else None
-    return f"{name}-be" if name in ("utf-16", "utf-32") else name
+    return f"{name}-le" if name in ("utf-16", "utf-32") else name
 
 
 def _zeros(body: bytes, content_type: str) -> str | None:
     """Half of the bytes of UTF-16 markup are zero, and it can say nothing of itself that would be read."""
-    if of_header(content_type) is None:
+    if of_header(content_type) in (None, "utf-16-le"):
         if body[:1] == b"\0" != body[1:2] and body[2:3] == b"\0":
             return "utf-16-be"
         if body[:1] != b"\0" and body[1:2] == b"\0" == body[3:4]:
@@ -140,7 +143,7 @@ def _said(body: bytes, name: str) -> PageText:
     table = table_of(name)
     if body.isascii() or (table is None and not result.doubt):
         return result
-    fits = not result.doubt and not any(byte in body for byte in _gaps(table or ""))
+    fits = _fits(result, body)
     if (utf8 := _utf8(body)) is not None:
         if not fits:
             return _other(utf8, name)
@@ -148,14 +151,23 @@ def _said(body: bytes, name: str) -> PageText:
         return result._replace(doubt=GUESSED, note=note)
     if fits or (table is None and _share(result.text) < LITTLE):
         return result
-    other = _guessed(body)
     share = _share(result.text)
+    if table is not None or share > HALF:
+        # Servers that say one thing of everything have pages that know better.
+        own = of_page(body)
+        if own is not None and own != name and _fits(own_result := _sure(body, own), body):
+            return _other(own_result, name)
+    other = _guessed(body)
     if other.doubt == REPLACED and _share(other.text) * 4 > share:
         return result
     few = len(body.translate(None, ASCII)) < FEW_BYTES
     if other.codec not in SEVERAL_BYTES and (table is not None or share < MUCH or few):
         return result
     return _other(other, name)
+
+
+def _fits(result: PageText, body: bytes) -> bool:
+    return not result.doubt and not any(byte in body for byte in _gaps(table_of(result.codec) or ""))
 
 
 def _other(result: PageText, name: str) -> PageText:
