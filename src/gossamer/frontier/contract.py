@@ -231,6 +231,10 @@ class Frontier(Protocol):
     def forget(self, lane: str, fingerprints: Sequence[int]) -> list[bool]:
         """Remove fingerprints from a lane's memory; False: it was not there."""
 
+    def forget_texts(self, lane: str, fingerprints: Sequence[int]) -> list[bool]:
+        """Forget what lists said of pages when these were last fetched: the next text fetches them again, whatever it is. The pages stay
+        seen. False: no text was known."""
+
     def dead_letters(self, group: str, after: int = 0, limit: int = 100) -> list[DeadLetter]:
         """A page of dead letters, oldest first, without payloads. `after` skips that many on each partition."""
 

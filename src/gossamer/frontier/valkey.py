@@ -138,6 +138,7 @@ class ValkeyFrontier(FunctionClient):
     block = blocking(ControlVerbs, ControlVerbs.block)
     seen = blocking(ControlVerbs, ControlVerbs.seen)
     forget = blocking(ControlVerbs, ControlVerbs.forget)
+    forget_texts = blocking(ControlVerbs, ControlVerbs.forget_texts)
 
     start = blocking(CrawlVerbs, CrawlVerbs.start)
     renew_start = blocking(ControlVerbs, ControlVerbs.renew_start)

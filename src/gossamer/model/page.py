@@ -82,6 +82,8 @@ class PageRequest(NamedTuple):
     passage: int = 0
     """1 and the round in which its list said so: page turns are fetched once in each pass over a thread, also where a text comes
     back that they had before. 0: unknown."""
+    firsts: Sequence[int] = ()
+    """Of a page turn whose first page has a text of `changed`: the fingerprints that the first page has at each of its URLs."""
 
     @property
     def mark(self) -> int:

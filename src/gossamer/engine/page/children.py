@@ -88,6 +88,8 @@ class ChildRequests:
         remembering, lanes, again = site.remembering, layer.link_lanes, request.again
         children = []
         for link in links:
+            if link.turn and request.changed:
+                link = link._replace(firsts=request.firsts or (request.fingerprint, *request.marks))
             if link.turn and request.changed and not link.changed:
                 link = link._replace(changed=request.changed, passage=request.passage)
             elif link.changed and not link.turn and not link.passage:

@@ -49,6 +49,8 @@ def pack(request: PageRequest, lane: str, limit: int | None = None) -> Request:
         meta["changed"] = text = _short(request.changed)
         if request.passage:
             meta["passage"] = request.passage
+        if request.firsts:
+            meta["firsts"] = list(request.firsts)
         # Pages that lists name are compared by the text alone, page turns also by the pass that led to them.
         changed = changed_digest(text, request.passage if request.turn else 0)
     fields: dict[str, Any] = {"url": request.url}
@@ -113,6 +115,7 @@ def unpack(lease: Lease | PageInfo | DeadLetter) -> PageRequest:
         way=Way(**meta["way"]) if "way" in meta else NOT_ON_ITS_WAY,
         changed=meta.get("changed", ""),
         passage=meta.get("passage", 0),
+        firsts=meta.get("firsts", ()),
     )
 
 

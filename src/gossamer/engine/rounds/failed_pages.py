@@ -22,10 +22,12 @@ AT_ONCE = 1000
 
 
 class _Failure(NamedTuple):
-    """What a dead letter says of its page: the fingerprints that it had before redirects, and whether somebody pushed it as a task."""
+    """What a dead letter says of its page: the fingerprints that it had before redirects, whether somebody pushed it as a task, and, of a
+    page turn, the first page that is fetched again when its list says that it has changed."""
 
     marks: Sequence[int] = ()
     is_task: bool = False
+    firsts: Sequence[int] = ()
 
 
 class FailedPages:
@@ -36,7 +38,8 @@ class FailedPages:
 
     async def want_again(self, site: ServedSite, number: int) -> None:
         """A round begins: let pages be fetched again that failed in the round before, should this one find them; those that failed
-        earlier were allowed to then. A page that had redirected is found by the URLs before that, too."""
+        earlier were allowed to then. A page that had redirected is found by the URLs before that, too. A page turn is found by its first
+        page: that is fetched again, whatever its list says."""
         lanes = site.lanes()
         past = [info for info in await self._calls.patiently(Frontier.rounds, site.name, 2) if info.round < number]
         since = past[0].began or 0.0 if past else 0.0
@@ -52,14 +55,19 @@ class FailedPages:
             site, [letter for letter in letters if is_late(letter) or often[letter.lane, letter.fingerprint] > 1]
         )
         wanted: dict[str, set[int]] = {}
+        firsts: dict[str, set[int]] = {}
         for letter in filter(is_late, letters):
             before = failures[_name(letter)].marks
+            firsts.setdefault(letter.lane, set()).update(failures[_name(letter)].firsts)
             # When a page that has a record is fetched again, the record's policy says.
             found = before if lanes[_layer(letter)].records else (letter.fingerprint, *before)
             wanted.setdefault(letter.lane, set()).update(found)
         for lane, fingerprints in wanted.items():
             for some in _parts(list(fingerprints)):
                 await self._calls.patiently(Frontier.forget, lane, some)
+        for lane, fingerprints in firsts.items():
+            for some in _parts(list(fingerprints)):
+                await self._calls.patiently(Frontier.forget_texts, lane, some)
         await self._drop(_outdated(letters, failures))
 
     async def round_over(self, site: ServedSite, began: float) -> None:
@@ -109,7 +117,7 @@ class FailedPages:
                         with suppress(DecodingError):
                             request = unpack(letter)
                             request = marked(site.layers[request.layer], request)
-                            failures[_name(letter)] = _Failure(request.marks, bool(request.task))
+                            failures[_name(letter)] = _Failure(request.marks, bool(request.task), request.firsts)
         return failures
 
     async def _drop(self, letters: Sequence[DeadLetter]) -> None:

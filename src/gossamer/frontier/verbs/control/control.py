@@ -180,13 +180,16 @@ class ControlVerbs:
     def forget(self, lane: str, fingerprints: Sequence[int]) -> Verb[list[bool]]:
         return (yield from self._seen(lane, fingerprints, probe=False))
 
-    def _seen(self, lane: str, fingerprints: Sequence[int], *, probe: bool) -> Verb[list[bool]]:
+    def forget_texts(self, lane: str, fingerprints: Sequence[int]) -> Verb[list[bool]]:
+        return (yield from self._seen(lane, fingerprints, probe=False, unsettle=True))
+
+    def _seen(self, lane: str, fingerprints: Sequence[int], *, probe: bool, unsettle: bool = False) -> Verb[list[bool]]:
         """A fingerprint lives in its host's partition; without the host, every partition must be asked."""
         entries = [entry_of(self.checked.fingerprint(fp)) for fp in fingerprints]
         found: list[bool] = []
         for first in range(0, len(entries), CALL_FINGERPRINTS):
             some = entries[first : first + CALL_FINGERPRINTS]
-            replies = yield self.everywhere("forget", {"lane": lane, "fps": some, "probe": probe})
+            replies = yield self.everywhere("forget", {"lane": lane, "fps": some, "probe": probe, "unsettle": unsettle})
             answers = [text(reply) for reply in replies]
             found += [any(letters[i] == "y" for letters in answers) for i in range(len(some))]
         return found

@@ -272,6 +272,37 @@ class TestChangedPages:
         assert add(crawl, "one", "A") == [ADDED]
         assert fetched(crawl) == ["one A"]
 
+    @EVERY
+    def test_a_page_whose_text_is_forgotten_is_fetched_whatever_its_list_says(
+        self, crawl: Crawl, policy: LanePolicy
+    ) -> None:
+        """As one of a thread of which a page turn failed. It stays seen, and what is under way stays so."""
+        crawl.define({"a": policy})
+        add(crawl, "one", "A")
+        assert crawl.frontier.forget_texts("g.a", [fingerprint("one"), fingerprint("two")]) == [False, False]
+        assert add(crawl, "one", "A") == [DUPLICATE]
+        assert fetched(crawl) == ["one A"]
+        assert crawl.frontier.forget_texts("g.a", [fingerprint("one")]) == [True]
+        assert add(crawl, "one", "", "A", "A") == [DUPLICATE, ADDED, DUPLICATE]
+        assert crawl.frontier.forget_texts("g.a", [fingerprint("one")]) == [False]
+        assert fetched(crawl) == ["one A"]
+        assert add(crawl, "one", "A") == [DUPLICATE]
+        crawl.balanced()
+
+    @KINDS
+    def test_what_is_under_way_stays_so_when_the_last_fetch_does_not_count(
+        self, crawl: Crawl, policy: LanePolicy
+    ) -> None:
+        crawl.define({"a": policy})
+        add(crawl, "one", "A")
+        assert fetched(crawl) == ["one A"]
+        assert add(crawl, "one", "B") == [ADDED]
+        assert crawl.frontier.forget_texts("g.a", [fingerprint("one")]) == [True]
+        assert add(crawl, "one", "B") == [DUPLICATE]
+        assert fetched(crawl) == ["one B"]
+        assert add(crawl, "one", "B") == [DUPLICATE]
+        crawl.balanced()
+
     @KINDS
     def test_children_of_pages_are_compared_with_the_settlement(self, crawl: Crawl, policy: LanePolicy) -> None:
         crawl.define({"a": policy, "list": LanePolicy(seen=SeenPolicy(scope=SeenScope.NEVER))})

@@ -162,6 +162,14 @@ do
     end
   end
 
+  -- The last fetch of the page does not count: any text is another one. Answers whether its text was known.
+  function Changed.unsettled(S, book, name)
+    local last, under_way = read(book, name)
+    if last == NONE then return false end
+    write(S, book, name, NONE .. under_way)
+    return true
+  end
+
   -- The page is new again, with all that waits for it.
   function Changed.dropped(S, lane, book, name)
     if S.m.tx == 0 then return end
