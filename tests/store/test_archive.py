@@ -154,3 +154,81 @@ def test_what_cannot_be_put_aside_is_told(store: Store, sql: Sql) -> None:
         store.archive(["nowhere"], "r1")
     with pytest.raises(StoreError, match="Use letters"):
         store.archive(["shops"], "a b")
+
+
+def archived(sql: Sql, *ends: str) -> list[list[str]]:
+    """The URLs in the tables that were put aside, by the ends of their names."""
+    return [[url for (url,) in sql(f"SELECT url FROM posts_{end} ORDER BY url")] for end in ends]
+
+
+def test_a_round_puts_the_rows_of_the_last_one_aside_by_its_number(store: Store, sql: Sql, url: str) -> None:
+    store.prepare([*FORUM, SHOPS])
+    for number in range(3):
+        for _ in range(2):
+            # A worker that begins the round, and another that goes on with its start.
+            store.archive_round([POSTS, SHOPS], 7, number, "born")
+            store.write([post(f"a{number}", "x", [reply(f"{number}", ann=1)]), shop(number, "x")])
+            with Store.open(url) as other:
+                other.prepare([*FORUM, SHOPS])
+                other.archive_round([POSTS, SHOPS], 7, number, "born")
+    assert titles(store) == {"a2": "x"}
+    assert archived(sql, "r0", "r1") == [["a0"], ["a1"]]
+    assert sql("SELECT body FROM replies_r1") == [("1",)]
+    assert sql("SELECT who FROM votes_r1") == [("ann",)]
+    assert sql("SELECT id FROM shops_r1") == [(1,)]
+    with pytest.raises(StoreError):
+        store.archive(["posts_r2"], "x")
+
+
+def test_rounds_that_count_from_0_again_put_aside_what_is_there(store: Store, sql: Sql) -> None:
+    """Their group was dropped."""
+    store.prepare(FORUM)
+    for birth in ("one", "two", "three"):
+        for number in range(2):
+            store.archive_round([POSTS], 7, number, birth)
+            store.write([post(f"{birth} {number}", "x")])
+    assert titles(store) == {"three 1": "x"}
+    ends = ("r0", "r1", "r0_2", "r1_2", "r0_3")
+    assert archived(sql, *ends) == [["one 0"], ["one 1"], ["two 0"], ["two 1"], ["three 0"]]
+
+
+def test_sites_that_fill_one_table_put_it_aside_once_for_each_round(store: Store, sql: Sql) -> None:
+    store.prepare(FORUM)
+    for number in range(2):
+        for site in (7, 8):
+            store.archive_round([POSTS], site, number, f"born {site}")
+            store.write([post(f"{site} {number}", "x")])
+    assert sorted(titles(store)) == ["7 1", "8 1"]
+    assert archived(sql, "r0") == [["7 0", "8 0"]]
+
+
+def test_what_is_there_before_the_first_round_is_put_aside(store: Store, sql: Sql) -> None:
+    store.prepare(FORUM)
+    store.write([post("a", "old")])
+    store.archive_round([POSTS], 7, 0, "born")
+    assert (titles(store), archived(sql, "before")) == ({}, [["a"]])
+
+
+def test_a_start_that_the_version_before_began_goes_on(store: Store, sql: Sql) -> None:
+    """It named what it put aside by the round that began, and noted nothing."""
+    store.prepare(FORUM)
+    for number in range(3):
+        store.archive([POSTS], f"r{number}")
+        store.write([post(f"a{number}", "x")])
+    store.archive_round([POSTS], 7, 2, "born")
+    assert titles(store) == {"a2": "x"}
+    store.archive_round([POSTS], 7, 3, "born")
+    assert (titles(store), archived(sql, "r0", "r1", "r2", "r2_2")) == ({}, [[], ["a0"], ["a1"], ["a2"]])
+
+
+@pytest.mark.parametrize("kind", ["mysql"], indirect=True)
+def test_a_crash_before_it_was_noted_puts_aside_nothing_twice(store: Store, sql: Sql) -> None:
+    """Only here do changes of tables commit by themselves."""
+    store.prepare(FORUM)
+    store.archive_round([POSTS], 7, 0, "born")
+    store.write([post("a", "x", [reply("0")])])
+    store.archive([POSTS], "r0")
+    store.archive_round([POSTS], 7, 1, "born")
+    store.write([post("b", "x")])
+    store.archive_round([POSTS], 7, 2, "born")
+    assert (titles(store), archived(sql, "r0", "r1")) == ({}, [["a"], ["b"]])

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from gossamer.engine.sites import ServedLayer, ServedSite
 from gossamer.errors import StoreUnavailable
 from gossamer.model.page import PageRequest, Record, Response
-from gossamer.model.table import Gap, PageOutcome
+from gossamer.model.table import Gap, PageOutcome, Table
 from gossamer.sites.tables.tables import PageRows
 
 
@@ -31,8 +31,8 @@ class RecordSink(Protocol):
     def begun_anew(self, site: ServedSite) -> bool:
         """Whether the storage of a site was empty when it was prepared: what was kept before is gone."""
 
-    async def archive(self, site: ServedSite, suffix: str) -> None:
-        """Put aside the storage that starts empty in each round."""
+    async def archive(self, site: ServedSite, tables: Sequence[Table], number: int, birth: str) -> None:
+        """A round begins, of the group that was born so: put aside tables that start empty in each round."""
 
     async def put(
         self,

@@ -109,11 +109,9 @@ class SqlRecordSink:
         store = self._stores.get(self._urls.get(site, ""))
         return store is not None and any(table.name in store.created for table in site.compiled.tables())
 
-    async def archive(self, site: ServedSite, suffix: str) -> None:
-        tables = [table for table in site.compiled.tables() if table.archive]
-        if tables:
-            store = self._stores[self._urls[site]]
-            await in_thread(store.archive, tables, suffix)
+    async def archive(self, site: ServedSite, tables: Sequence[Table], number: int, birth: str) -> None:
+        store = self._stores[self._urls[site]]
+        await in_thread(store.archive_round, tables, site_number(site.name), number, birth)
 
     async def put(
         self,

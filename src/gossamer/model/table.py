@@ -181,7 +181,8 @@ GAPS = Table(
     ("site", "round", "what"),
 )
 """What is to be known of a round before it says which rows are gone. A `gap`: not all was fetched that the pages of a layer lead to ("": no
-page), and why. `empty`: the same, and pages of the layer had no records either, which had some before. `start` and `rules`: by which version of the rules it began, and pages were read. `birth` (round -1): which group it is."""
+page), and why. `empty`: the same, and pages of the layer had no records either, which had some before. `start` and `rules`: by which version of the rules it began, and pages were read. `birth` (round -1): which group it is.
+Of a table with `archive` (round -2), which is in the place of the layer: `filled`, the round that it has the rows of, and `group`, which group."""
 
 
 class Gap(NamedTuple):

@@ -26,7 +26,7 @@ from gossamer.sites.page import Reading
 from gossamer.sites.request import PLAIN, RequestParts, all_filled, is_plain, names_beside, request_parts
 from gossamer.sites.secrets import Secrets, names_of
 from gossamer.sites.seeds import count, unfold
-from gossamer.sites.tables.tables import Rows, tables
+from gossamer.sites.tables.tables import Rows, described, tables
 from gossamer.sites.tables.whole import reached, whole_layers
 from gossamer.sites.url.apart import layers_apart
 from gossamer.sites.url.head import may_refresh, meta_refresh_target, own_url
@@ -367,6 +367,14 @@ class CompiledSite:
     def tables(self) -> list[Table]:
         """Those whose columns are known."""
         return [table for table in tables(self.site) if table.existing or not table.growing]
+
+    def archived_tables(self, layer: str = "") -> list[Table]:
+        """Those that begin empty in each round; in one of a `layer` alone those that it fills. A function may fill any."""
+        found = [table for table in self.tables() if table.archive]
+        if layer and self.site.layers[layer].handler is None:
+            filled = {table.name for table in described(self.site, layer)} if layer in self.site.store else set()
+            found = [table for table in found if table.name in filled]
+        return found
 
     @cached_property
     def growing_tables(self) -> dict[str, Table]:

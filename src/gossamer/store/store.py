@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from gossamer.closeable import Closeable
 from gossamer.errors import StoreError, StoreRefused, StoreUnavailable, TableMismatch
-from gossamer.model.table import PAGES, SOURCES, Gap, Row, Table
+from gossamer.model.table import GAPS, PAGES, SOURCES, Gap, Row, Table
 from gossamer.model.table_layout import TableLayout, merged, shapes_of, united, with_undescribed
 from gossamer.settings import concealed
 from gossamer.store import query, schema, select, statements
@@ -26,7 +26,7 @@ from gossamer.store.database.database import Database
 from gossamer.store.database.sqlite import READING
 from gossamer.store.database.url import database_of, place_of
 from gossamer.store.failure import StoreFailure, first_line
-from gossamer.store.rows import gaps, sources
+from gossamer.store.rows import archives, gaps, sources
 from gossamer.store.select import ColumnTest
 
 T = TypeVar("T")
@@ -164,18 +164,7 @@ class Store(Closeable):
         however often and by however many it is called."""
         if not re.fullmatch(r"\w+", suffix):
             raise StoreError(f"{suffix!r} cannot be the end of a table's name. Use letters, digits and _.")
-        listed = list(tables)
-        known = self._known.tables
-        unknown = merged(table for table in listed if isinstance(table, Table) and table.name not in known)
-        known = {**known, **unknown}
-        chosen = {table if isinstance(table, str) else table.name for table in listed}
-        for name in chosen - known.keys():
-            raise StoreError(f"There is no table {name} among those prepared: {', '.join(known) or 'none'}.")
-        shapes = shapes_of(known)
-        asked: list[TableLayout] = []
-        for shape in shapes.values():
-            if shape.name in chosen or (shape.parent is not None and shape.parent in asked):
-                asked.append(shape)
+        asked, unknown = self._with_descendants(tables)
 
         def change(connection: Connection) -> None:
             with self._database.schema_lock(connection):
@@ -183,7 +172,44 @@ class Store(Closeable):
 
         self.change_tables(change)
         if unknown:
-            self.prepare(unknown.values())
+            self.prepare(unknown)
+
+    def archive_round(self, tables: Iterable[Table], site: int, number: int, birth: str) -> None:
+        """A round begins of the group that was born so: go on with empty tables. What they have is put aside by the name of its own
+        round: name_r6 when round 7 begins. Once for each round, however often and by however many it is called."""
+        asked, unknown = self._with_descendants(tables)
+        self.prepare([GAPS])
+        trees: list[list[TableLayout]] = []
+        for shape in asked:
+            above = next((tree for tree in trees if shape.parent in tree), None)
+            if above is None:
+                trees.append([shape])
+            else:
+                above.append(shape)
+
+        def change(connection: Connection) -> None:
+            with self._database.schema_lock(connection):
+                for tree in trees:
+                    archives.begin(connection, self._database, self._known.sql, tree, site, number, birth)
+
+        self.change_tables(change)
+        if unknown:
+            self.prepare(unknown)
+
+    def _with_descendants(self, tables: Iterable[Table | str]) -> tuple[list[TableLayout], list[Table]]:
+        """The layouts of tables and of all below them, parents first, and those of the tables that are not prepared."""
+        listed = list(tables)
+        known = self._known.tables
+        unknown = merged(table for table in listed if isinstance(table, Table) and table.name not in known)
+        known = {**known, **unknown}
+        chosen = {table if isinstance(table, str) else table.name for table in listed}
+        for name in chosen - known.keys():
+            raise StoreError(f"There is no table {name} among those prepared: {', '.join(known) or 'none'}.")
+        asked: list[TableLayout] = []
+        for shape in shapes_of(known).values():
+            if shape.name in chosen or (shape.parent is not None and shape.parent in asked):
+                asked.append(shape)
+        return asked, list(unknown.values())
 
     def missing(
         self, parent: Table | str, child: Table | str, on: Mapping[str, str] | None = None

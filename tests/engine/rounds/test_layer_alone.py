@@ -55,3 +55,32 @@ def test_a_layer_without_a_seed_spends_no_round_and_archives_no_table(
         site.on("/item/1", Reply(body="<title>later</title>"))
         place.crawl("site.yaml", "--layer", "item")
         assert place.rows("select title from items") == [("later",)]
+
+
+def test_what_a_round_brought_is_put_aside_by_its_number(
+    valkey_server: Server, crawl_name: str, tmp_path: Path
+) -> None:
+    """Also when rounds count from 0 again. A round of one layer leaves the tables of others alone."""
+    place = Place(tmp_path, valkey_server, crawl_name)
+
+    def items(table: str) -> list[str]:
+        return [url.rpartition("/")[2] for (url,) in place.rows(f"select url from {table} order by url")]
+
+    with Site() as site:
+        text = FILE.replace("SITE", site.url).replace("HOST", site.host).replace("[url]", "[url], add: [round]")
+        text = text.replace("archive: true}}", "archive: true}, list: {table: lists, key: [n], archive: true}}")
+        place.write(text.replace("follow:", "fields: {n: i}, follow:"))
+        for number, words in enumerate([(), ("--layer", "list"), (), ("--fresh", "--yes"), ()]):
+            body = f"<i>{number}</i><a href=/item/{number}a>x</a><a href=/item/{number}b>x</a>"
+            site.on("/list", Reply(body=body))
+            place.crawl("site.yaml", *words)
+            assert place.rows("select n from lists") == [(str(number),)]
+            assert items("items") == ([f"{number}a", f"{number}b"] if number != 1 else ["0a", "0b"])
+    assert [items(f"items_{end}") for end in ("r0", "r2", "r0_2")] == [["0a", "0b"], ["2a", "2b"], ["3a", "3b"]]
+    assert [place.rows(f"select n from lists_{end}") for end in ("r0", "r1", "r2", "r0_2")] == [
+        [("0",)],
+        [("1",)],
+        [("2",)],
+        [("3",)],
+    ]
+    assert place.rows("select distinct round from items_r2") == [(2,)]

@@ -67,14 +67,18 @@ class RoundStart:
 
     async def _archive(self, site: ServedSite, number: int) -> None:
         """Archive tables, as long as it takes: otherwise the round would write into the tables of the last one."""
+        tables = site.compiled.archived_tables(self._only)
+        if not tables:
+            return
+        birth = await birth_of(self._calls, site.name)
         while True:
             try:
-                await self._record_sink.archive(site, f"r{number}")
+                await self._record_sink.archive(site, tables, number, birth)
                 break
             except StoreUnavailable as error:
                 logger.warning("Round %d of %s waits for its database: %s", number, site.name, error)
                 await asyncio.sleep(AGAIN)
-        if site.conditional and any(table.archive for table in site.compiled.tables()):
+        if site.conditional:
             # The empty tables want all pages, changed or not.
             await self._calls.patiently(Frontier.forget_page_versions, site.name)
 

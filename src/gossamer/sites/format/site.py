@@ -183,7 +183,7 @@ class StoreRule(SiteModel):
     gone: Flag = False
     """A column `gone_at` says since when the source of a row is gone; nested records that a page does not have any more stay, too."""
     archive: Flag = False
-    """Rename the table when a new round begins, and begin an empty one."""
+    """Begin each round with an empty table; the rows of round 6 are put aside as NAME_r6."""
     children: dict[str, ChildTable] = Field(default_factory=dict)
     """Where nested records go, by field; without it, into tables of their own."""
     existing: Flag = False

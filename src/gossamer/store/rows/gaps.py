@@ -26,7 +26,7 @@ def begin(connection: Connection, tables: TableStatements, site: int, number: in
         connection.execute(update(sources).where(pages).values(round=BEFORE))
         gone = and_(sources.c.site == site, sources.c.gone.is_not(None))
         connection.execute(update(sources).where(gone).values(gone=BEFORE))
-        connection.execute(delete(table).where(table.c.site == site))
+        connection.execute(delete(table).where(table.c.site == site, table.c.round >= BEFORE))
         if number:
             note(
                 connection,
@@ -35,7 +35,7 @@ def begin(connection: Connection, tables: TableStatements, site: int, number: in
                 number,
                 Gap("gap", "", "the group is not the one that the round before was of"),
             )
-    connection.execute(delete(table).where(table.c.site == site, table.c.round < number - 1, table.c.round != BEFORE))
+    connection.execute(delete(table).where(table.c.site == site, table.c.round < number - 1, table.c.round > BEFORE))
     if before != birth:
         note(connection, tables, site, BEFORE, Gap("birth", "", birth))
     note(connection, tables, site, number, Gap("start", "", rules))
