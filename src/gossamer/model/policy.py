@@ -158,7 +158,8 @@ class GroupPolicy:
     group (0: as the host's), and so does a delay that a host's robots.txt asks for if it has `crawl_delay`: its `concurrency` bounds its own requests in flight on a host, beside the host's own bound for all. `start`
     says that a start is owed: the group is not drained before it has run. `tasks` are the keys that feed it. Items beyond `max_items` or
     `max_item_bytes` that nobody has written, and dead letters beyond `max_dead`, pause it (0: no limit). Written items go after `max_item_age`
-    seconds (0: only at a limit). All limits hold on each partition.
+    seconds (0: only at a limit). All limits hold on each partition. `gone`: pages note which rows they brought, so workers of versions that
+    do not note it get none.
     """
 
     max_queued: int = 0
@@ -173,6 +174,7 @@ class GroupPolicy:
     weight: float = 1.0
     crawl_delay: bool = True
     max_item_age: float = 0.0
+    gone: bool = False
 
     def __post_init__(self) -> None:
         number("group: max_item_age", self.max_item_age, low=0.0, high=86400.0 * 36500)

@@ -262,6 +262,7 @@ def group(site: SiteSpec) -> GroupPolicy:
         concurrency=site.politeness.concurrency,
         start=bool(site.refresh) or any(seed.tasks is None for seed in site.seeds),
         tasks=tuple(dict.fromkeys(seed.tasks for seed in site.seeds if seed.tasks is not None)),
+        gone=any(rule.gone for rule in site.store.values()),
     )
 
 

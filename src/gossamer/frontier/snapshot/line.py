@@ -168,6 +168,7 @@ def group_policy(table: Mapping[str, Any]) -> dict[str, Any]:
         weight=table.get("weight", 1.0),
         crawl_delay=table.get("crawl_delay", True),
         max_item_age=table.get("max_item_age", 0) / 1000,
+        gone=table.get("gone", False),
     )
     return {**asdict(policy), "tasks": list(policy.tasks)}
 

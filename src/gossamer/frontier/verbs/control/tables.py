@@ -59,4 +59,5 @@ def group_table(policy: GroupPolicy) -> dict[str, Any]:
         "concurrency": policy.concurrency, "start": policy.start, "tasks": "\n".join(policy.tasks),
         "max_items": policy.max_items, "max_item_bytes": policy.max_item_bytes, "max_dead": policy.max_dead,
         "weight": policy.weight, "crawl_delay": policy.crawl_delay, "max_item_age": round(policy.max_item_age * 1000),
+        "gone": policy.gone,
     }  # fmt: skip

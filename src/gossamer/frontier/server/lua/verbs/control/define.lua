@@ -62,6 +62,8 @@ verb('define', {'allow-oom'}, function(S, h)
   if not old and call('ZSCORE', S.b .. K.dropped, born) then return fail('NOGROUP', h.group) end
   if h.policy then
     h.policy.born = born
+    -- From a caller of a version that does not know of it.
+    if h.policy.gone == nil then h.policy.gone = old and old.gone end
     if not old or not same_group(old, h.policy) then
       h.policy.paused = old and old.paused or ''
       call('HSET', S.b .. K.group_policy, h.group, pack(h.policy))

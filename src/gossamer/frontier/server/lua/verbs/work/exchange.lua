@@ -7,7 +7,7 @@
 --            out) or nil, settle[], fetched[], sent[], add groups[], counters[], info, child groups[], group, peek, busy
 --            (holds leases of other partitions), lists[] that pages push to, or nil, on {epoch, change counter} of the state by which
 --            children were left out, or nil, out (what pages owe elsewhere, see Outbox.put) or nil, delivered[] (deliveries
---            here that are no longer owed) or nil, session (the group whose cookies are shared) or nil, knows_texts (the worker knows of texts of pages) or nil, statuses[] of the settled pages (one, how many have it, and so on) or nil}; 2: the records of the child groups; 3: the records of
+--            here that are no longer owed) or nil, session (the group whose cookies are shared) or nil, knows_texts (the worker knows of texts of pages and of rows that are gone) or nil, statuses[] of the settled pages (one, how many have it, and so on) or nil}; 2: the records of the child groups; 3: the records of
 --            the add groups; 4: signatures of all settled pages, 8 bytes each, or ''; 5 and on: of each page its items, then its data for
 --            lists; last the parcels of `out`
 -- Returns {msgpack {settled letters, child outcomes[], add outcomes[], lease heads (flat, 6 each), ready_in ms or -1, open, paused,
@@ -96,6 +96,24 @@ local function open_of(S, selection)
   return open
 end
 
+-- Whether a group that a worker serves has tables that say which rows are gone.
+local function has_gone(S, selection)
+  if selection.groups then
+    for _, group in ipairs(selection.names) do
+      local policy = Lane.group(S, group)
+      if policy and policy.gone then return true end
+    end
+    return false
+  end
+  if S.config.gone == nil then
+    S.config.gone = false
+    for _, group in ipairs(call('HKEYS', S.b .. K.group_policy)) do
+      if Lane.group(S, group).gone then S.config.gone = true end
+    end
+  end
+  return S.config.gone
+end
+
 -- Whether pages that a worker serves have texts of their lists.
 local function has_texts(S, selection)
   if S.m.tx == 0 or not selection.groups then return S.m.tx > 0 end
@@ -173,8 +191,9 @@ verb('exchange', {'allow-oom'}, function(S, h, args)
 
   local taken, paused, alone, tasting = new_taken(), S.m.paused, nil, 0
   if call('SISMEMBER', S.b .. K.draining, incarnation) == 1 then paused = 'draining' end
-  -- A worker of a version that knows no texts would lead to no page turns, and the text would stand for all of them.
-  if not h.knows_texts and has_texts(S, selection) then paused = 'draining' end
+  -- A worker of a version that knows no texts would lead to no page turns, and the text would stand for all of them. Such a worker does not note
+  -- which rows its pages bring, either, and they would be gone when the round is over.
+  if not h.knows_texts and (has_texts(S, selection) or has_gone(S, selection)) then paused = 'draining' end
   local want = h.want
   if want > 0 and paused == '' then
     if memory_full(S) then
