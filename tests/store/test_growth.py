@@ -94,3 +94,39 @@ def test_an_existing_table_says_its_own_key(store: Store, sql: Sql, url: str) ->
     store.prepare([LAMPS._replace(columns=(), key=("stock",), existing=True)])
     store.write([Row("lamps", {"stock": 1, "sku": "a"}), Row("lamps", {"stock": 1, "sku": "b"})])
     assert sql("SELECT sku, stock FROM lamps") == [("b", 1)]
+
+
+async def test_a_value_that_is_there_no_more_goes_whoever_brought_its_column(store: Store, url: str, sql: Sql) -> None:
+    growth = TableGrowth(store)
+    await write(store, growth, {"sku": "a", "price": 1, "tags": ["x"]}, {"sku": "b", "price": 2})
+    with Store.open(url) as other:
+        # A worker of a later round, which has seen no value of these columns.
+        await write(other, TableGrowth(other), {"sku": "a", "price": None, "tags": None})
+        assert sql("SELECT sku, price, tags FROM lamps ORDER BY sku") == [("a", None, None), ("b", 2, None)]
+        assert other.columns_of("lamps")["tags"] == "json"
+
+
+async def test_a_value_goes_that_another_worker_brought_meanwhile(
+    store: Store, url: str, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gossamer.store.growth.LOOK", 0.0)
+    growth = TableGrowth(store)
+    await write(store, growth, {"sku": "a", "price": None})
+    with Store.open(url) as other:
+        await write(other, TableGrowth(other), {"sku": "a", "price": 1})
+    await write(store, growth, {"sku": "a", "price": None})
+    assert sql("SELECT sku, price FROM lamps") == [("a", None)]
+
+
+async def test_a_history_carries_what_other_workers_brought_and_ends_it(store: Store, url: str, sql: Sql) -> None:
+    table = LAMPS._replace(name="changes", history=True)
+
+    async def change(store: Store, growth: TableGrowth, **values: Any) -> None:
+        store.write(await growth.fitted([Row("changes", {"url": "u", "sku": "a", **values})], {"changes": table}))
+
+    await change(store, TableGrowth(store), price=1, colour="red")
+    with Store.open(url) as other:
+        await change(other, TableGrowth(other), price=2)
+    with Store.open(url) as other:
+        await change(other, TableGrowth(other), price=None)
+    assert sql("SELECT price, colour FROM changes ORDER BY valid_from") == [(1, "red"), (2, "red"), (None, "red")]

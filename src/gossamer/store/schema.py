@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping
 from sqlalchemy import Connection
 
 from gossamer.errors import StoreError, TableMismatch
-from gossamer.model.table import Column, Table
-from gossamer.model.table_layout import NAME_BYTES, SINCE, TableLayout
+from gossamer.model.table import GONE, Column, Table
+from gossamer.model.table_layout import DIGEST, LINK, NAME_BYTES, PLACE, SINCE, TableLayout
 from gossamer.store.database.database import Database, FoundColumn
 
+OWN = frozenset({DIGEST, GONE, LINK, PLACE, SINCE})
+"""Columns that the layout of a table adds."""
 _REMEDY = "Give the field another column, change the column by hand, or put the table aside so that a new one is made."
 
 
@@ -31,22 +33,31 @@ def create_tables(connection: Connection, database: Database, shapes: Iterable[T
 
 
 def as_found(connection: Connection, database: Database, table: Table) -> Table:
-    """A growing table, with its key, and with the types that the database has for its columns. Any other as it is."""
+    """A growing table, with all columns that the database has, and their types. Any other as it is."""
     if not table.growing:
         return table
     found = database.columns(connection, table.name)
-    described = {column.name for column in table.columns}
+    described = {column.name for column in table.columns} | OWN
     key = [Column(name, "text") for name in table.key if name in found and name not in described]
-    table = table._replace(columns=(*table.columns, *key))
+    # Those of other workers, and of earlier rounds: a row may have no value for them any more.
+    others = [
+        Column(name, kind)
+        for name, there in found.items()
+        if name not in described and name not in table.key and (kind := _kind_of(database, there)) is not None
+    ]
+    table = table._replace(columns=(*table.columns, *key, *others))
 
     def typed(column: Column) -> Column:
         there = found.get(column.name)
         if there is None or there.type in database.alike[column.type]:
             return column
-        kind = next((kind for kind, names in database.alike.items() if there.type in names), column.type)
-        return column._replace(type=kind)
+        return column._replace(type=_kind_of(database, there) or column.type)
 
     return table._replace(columns=tuple(map(typed, table.columns)))
+
+
+def _kind_of(database: Database, column: FoundColumn) -> str | None:
+    return next((kind for kind, names in database.alike.items() if column.type in names), None)
 
 
 def _check_existing(
