@@ -160,6 +160,29 @@ async def test_a_round_of_few_pages_excuses_no_field(crawl: Crawl, site: Site) -
     assert prices(crawl)["9"] >= PAGES - 10 - 19
 
 
+async def test_a_field_that_was_on_half_of_the_pages_is_held_when_it_is_on_none(crawl: Crawl, site: Site) -> None:
+    """So it is after a round that was held, whose rules were mended before it went on."""
+    push(crawl, 60)
+    held = []
+    for number, among in enumerate((1, 2, 3, 0)):
+        if number:
+            next_round(crawl, number)
+
+        def answer(visit: Visit, among: int = among) -> Reply | None:
+            has_price = among and int(visit.path.rpartition("/")[2]) % among == 0
+            return Reply(body=f"<h1>lamp</h1><s>1</s>{'<b>9</b>' if has_price else ''}")
+
+        site.answer(answer)
+        await crawl.run()
+        held.append(paused(crawl).partition(" has")[0])
+        with crawl.frontier() as frontier:
+            frontier.resume(group="shop")
+        if among:
+            await crawl.run()
+    assert held == ["", "held: item.price", "", "held: item.price"]
+    assert prices(crawl)["9"] >= 10
+
+
 async def test_few_pages_say_nothing(crawl: Crawl, site: Site) -> None:
     serve(site, "")
     push(crawl, 19)

@@ -33,8 +33,8 @@ class _Tally:
         self.known: dict[str, tuple[int, int]] = {}
         self.own: dict[str, tuple[int, int]] = {}
         self.every: dict[str, tuple[int, int]] = {}
-        self.exempt: frozenset[str] = frozenset()
-        """The fields that had few values before, too."""
+        self.before: dict[str, float] = {}
+        """The shares of the fields that had few values before, too."""
         self.is_accepted = self.is_known = False
 
     def add(self, coverage: Mapping[str, tuple[int, int]]) -> None:
@@ -60,11 +60,12 @@ class _Tally:
                     self.known_pages = row.asked
             elif row.round < round and row.field and pages.get(row.round, 0) >= PAGES_MIN:
                 last[name] = row
-        self.exempt = frozenset(name for name, row in last.items() if row.share < limit)
+        self.before = {name: row.share for name, row in last.items() if row.share < limit}
         self.is_known = True
 
     def lowest(self, limit: float) -> tuple[str, int, int] | None:
-        """The field with the smallest share below the limit, and its numbers."""
+        """The field with the smallest share below the limit, and its numbers. One that was below it before may fall by as much as one that
+        was whole."""
         pages, of_fleet = self.known_pages + self.own_pages, True
         if pages < self.every_pages:
             # What this worker has read may still be on its way.
@@ -72,11 +73,12 @@ class _Tally:
         if pages < PAGES_MIN:
             return None
         low = None
-        for name in {*self.known, *self.every} - self.exempt:
+        for name in {*self.known, *self.every}:
             asked, found = (
                 _sum(self.known.get(name, NONE), self.own.get(name, NONE)) if of_fleet else self.every.get(name, NONE)
             )
-            if asked and found / asked < limit and (low is None or found / asked < low[2] / low[1]):
+            least = limit - 1.0 + self.before.get(name, 1.0)
+            if asked and found / asked < least and (low is None or found / asked < low[2] / low[1]):
                 low = name, asked, found
         return low
 
