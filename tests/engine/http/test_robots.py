@@ -171,3 +171,28 @@ async def test_a_connection_that_broke_is_tried_again_soon_and_then_less_and_les
     assert waits[:3] == pytest.approx([5.0, 10.0, 20.0])
     assert waits[-1] == pytest.approx(LONGEST_AGAIN)
     assert len(asked) == 10
+
+
+@pytest.mark.parametrize(
+    "wall",
+    [
+        Response("http://a.test/robots.txt", 403, {"cf-mitigated": "challenge"}, b"<title>Just a moment...</title>"),
+        Response("http://a.test/robots.txt", 200, {"cf-mitigated": "challenge"}, b"<title>Just a moment...</title>"),
+        Response("http://a.test/robots.txt", 302, {"location": "/cdn-cgi/challenge-platform/x"}, b""),
+    ],
+    ids=["status", "header", "redirect"],
+)
+async def test_a_wall_in_its_place_allows_nothing_until_the_file_can_be_read(wall: Response) -> None:
+    clock = Clock()
+    walls = [wall]
+
+    async def fetch(request: PageRequest) -> Response:
+        if "cdn-cgi" in request.url:
+            return Response(request.url, 200, {}, b"<title>Just a moment...</title>")
+        return walls.pop() if walls else Response(request.url, 200, {}, b"User-agent: *\nDisallow: /private")
+
+    robots = Robots(fetch, clock=clock)
+    assert await robots.ask("http://a.test/private", AGENT) == RobotsVerdict(False, KEPT_WITHOUT)
+    clock.now += KEPT_WITHOUT
+    assert await robots.ask("http://a.test/private", AGENT) == FORBIDDEN
+    assert await robots.ask("http://a.test/", AGENT) == ALLOWED

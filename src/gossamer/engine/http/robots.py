@@ -20,10 +20,11 @@ from gossamer.model.fetch import DEFAULT, FetchError, FetchOptions
 from gossamer.model.network import PRIVATE_ADDRESS, NetworkGuard
 from gossamer.model.page import PageRequest, Response
 from gossamer.model.politeness import crawl_delay
+from gossamer.sites.extract.validity import sign_of
 
 KEPT = 86400.0
 KEPT_WITHOUT = 600.0
-"""Seconds until a file is fetched again after an error of the server."""
+"""Seconds until a file is fetched again after an error of the server, or a wall in its place."""
 FIRST_AGAIN = 5.0
 """Seconds until a file is fetched again after a failed connection; doubled each further time."""
 LONGEST_AGAIN = 60.0
@@ -147,7 +148,7 @@ class Robots:
             failures = self._known[origin].failures if origin in self._known else 0
             wait = max(min(FIRST_AGAIN * 2.0 ** min(failures, 32), LONGEST_AGAIN), why.after)
             rules = _Rules(now + wait, None, True, failures + 1, why)
-        elif response.status == 429 or response.status >= 500:
+        elif response.status == 429 or response.status >= 500 or sign_of(response):
             rules = _Rules(now + KEPT_WITHOUT, None, True)
         elif 200 <= response.status < 300:
             parser = parse(response.body)
