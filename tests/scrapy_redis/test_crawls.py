@@ -457,3 +457,48 @@ def test_workers_that_only_join_forget_what_was_seen_too(project: Project, site:
         there.rpush("catalog:start_urls", f"{site.url}/")
         project.start("catalog", SCHEDULER_PERSIST=False, GOSSAMER_ROUND="join").ended()
         assert Counter(site.paths())["/3"] == times
+
+
+SEEDED = """
+from scrapy_redis.spiders import RedisSpider
+
+class Seeded(RedisSpider):
+    name = "seeded"
+    custom_settings = {"ITEM_PIPELINES": {}}
+
+    def parse(self, response):
+        yield {"url": response.url}
+"""
+
+
+@pytest.mark.parametrize("persist", [True, False])
+def test_seeds_that_were_pushed_before_a_run_are_of_a_round_and_a_file_of_its_own(
+    project: Project, site: Site, there: Any, persist: bool
+) -> None:
+    """As with scrapy-redis, whether the producer or the worker comes first."""
+    add(project, SEEDED)
+    for seed in ("/1", "/2", "/3"):
+        there.rpush("seeded:start_urls", site.url + seed)
+        project.start("seeded", "-O", "day.jsonl", SCHEDULER_PERSIST=persist).ended()
+        lines = (project.directory / "day.jsonl").read_text().splitlines()
+        assert [json.loads(line) for line in lines] == [{"url": site.url + seed}]
+    with project.frontier() as frontier:
+        assert [info.state for info in frontier.rounds("seeded")] == ["ended"] * 3
+
+
+def test_seeds_that_were_left_by_a_worker_that_was_stopped_are_of_its_round(
+    project: Project, site: Site, there: Any
+) -> None:
+    add(project, SEEDED)
+    site.hold("/2")
+    given = {"SCHEDULER_PERSIST": True, "CONCURRENT_REQUESTS": 1}
+    for seed in PAGES:
+        there.rpush("seeded:start_urls", site.url + seed)
+    worker = project.start("seeded", "-O", "day.jsonl", **given)
+    site.reached("/2")
+    worker.stop()
+    site.release("/2")
+    worker.ended()
+    project.start("seeded", "-O", "day.jsonl", **given).ended()
+    lines = (project.directory / "day.jsonl").read_text().splitlines()
+    assert Counter(json.loads(line)["url"] for line in lines) == Counter(site.url + seed for seed in PAGES)

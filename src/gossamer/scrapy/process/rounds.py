@@ -204,7 +204,11 @@ async def take_part(
     drained = await ask(Frontier.drained, group)
     recent = await _recent(ask, group, row.round)
     info = recent[0]
-    if not drained.drained:
+    since = counts.now - (time.monotonic() - began)
+    refused = why_not(choice, recent, since, mine=mine, same=same, waits=waits)
+    # Tasks that came after a round's end are of the next one.
+    over = choice == "new" and info.ended is not None and not drained.open and not refused
+    if not (drained.drained or over):
         unclaimed = row.start != "done" and not info.note
         if same and info.began is not None and not unclaimed:
             compare(group, info, mine)
@@ -225,8 +229,6 @@ async def take_part(
     if info.ended is None and other_workers is OtherWorkers.NOBODY:
         # No worker noted its end: do that before anything else.
         await end(ask, group, Token.fresh())
-    since = counts.now - (time.monotonic() - began)
-    refused = why_not(choice, recent, since, mine=mine, same=same, waits=waits)
     if not refused and info.ended is None and other_workers is OtherWorkers.ENDING:
         if same and not fits(info, mine):
             raise RoundEnding(

@@ -120,14 +120,19 @@ class LeasingScheduler(worker.FleetScheduler):
         number = await self._present_round()
         self.courier.token = self.courier.token.next()
         await self.ask(Frontier.exchange, self.courier.token, info={**self.info(), CLOSED: "1"})
-        if self.persist or not await self._alone():
+        if self.persist:
+            # What is left stays. Where nothing is, seeds that come later are of the next round.
+            if await self._nothing_left() and await self._alone():
+                await rounds.end(self.ask, self.group, self.courier.token, only=number)
             return
-        whole = (await self.ask(Frontier.drained, self.group)).drained
+        if not await self._alone():
+            return
+        whole = await self._nothing_left()
         if not whole:
             if await self._present_round() != number:
                 return
             await in_thread(self.drop_lanes)
-            if not (await self.ask(Frontier.drained, self.group)).drained:
+            if not await self._nothing_left():
                 # Its start has not run to its end, so the round cannot end: the next one forgets what was seen.
                 await self.ask(Frontier.new_round, self.group, number + 1)
                 return
@@ -135,6 +140,9 @@ class LeasingScheduler(worker.FleetScheduler):
         if (self.join.waits or not whole) and await self._present_round() == number:
             # Otherwise the next worker begins the next round, which forgets it; one that waits for tasks may go on with this one.
             await in_thread(self.df.clear)
+
+    async def _nothing_left(self) -> bool:
+        return bool((await self.ask(Frontier.drained, self.group)).drained)
 
     async def _present_round(self) -> int:
         counts = await self.ask(Frontier.counts, self.group)
