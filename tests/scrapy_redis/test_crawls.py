@@ -502,3 +502,22 @@ def test_seeds_that_were_left_by_a_worker_that_was_stopped_are_of_its_round(
     project.start("seeded", "-O", "day.jsonl", **given).ended()
     lines = (project.directory / "day.jsonl").read_text().splitlines()
     assert Counter(json.loads(line)["url"] for line in lines) == Counter(site.url + seed for seed in PAGES)
+
+
+@pytest.mark.parametrize("again", ["new", "join"])
+def test_a_crawl_that_is_stopped_throws_away_what_is_left_and_what_was_seen(
+    project: Project, site: Site, there: Any, again: str
+) -> None:
+    add(project, FAILING)
+    site.hold("/5")
+    given = {"SCHEDULER_PERSIST": False, "CONCURRENT_REQUESTS": 2}
+    there.rpush("failing:start_urls", f"{site.url}/")
+    worker = project.start("failing", **given)
+    site.reached("/5")
+    worker.stop()
+    site.release("/5")
+    assert "Scheduler close failure" not in worker.ended()
+    before = Counter(site.paths())
+    there.rpush("failing:start_urls", f"{site.url}/")
+    project.start("failing", GOSSAMER_ROUND=again, **given).ended()
+    assert Counter(site.paths()) - before == Counter(["/", *PAGES])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Spider
@@ -139,7 +140,8 @@ class LeasingScheduler(worker.FleetScheduler):
         await rounds.end(self.ask, self.group, self.courier.token, only=number)
         if (self.join.waits or not whole) and await self._present_round() == number:
             # Otherwise the next worker begins the next round, which forgets it; one that waits for tasks may go on with this one.
-            await in_thread(self.df.clear)
+            with suppress(UnknownGroup):  # what was seen went with the lanes
+                await in_thread(self.df.clear)
 
     async def _nothing_left(self) -> bool:
         return bool((await self.ask(Frontier.drained, self.group)).drained)
