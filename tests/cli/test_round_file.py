@@ -169,6 +169,102 @@ def test_a_file_that_lacks_records_says_so(place: Place) -> None:
         assert records(out) == Counter(prices.items())
 
 
+def test_a_round_that_is_over_is_written_with_what_is_there(place: Place) -> None:
+    with Site() as site:
+        write(place, site, True)
+        serve(site, {1: 1, 2: 2})
+        place.run("crawl", "site.yaml")
+        # Its records are rows alone.
+        said = place.said("crawl", "site.yaml", "--resume", "-O", "out.json", code=4)[1]
+        assert "lacks 2 of the records" in said
+        assert left(place) == ["out.json"]
+
+
+def test_a_file_is_written_by_one_command_at_a_time(place: Place) -> None:
+    prices = {number: 100 + number for number in range(PAGES)}
+    with Site() as site:
+        write(place, site)
+        serve(site, prices)
+        site.hold("/item/5")
+        with place.start("crawl", "site.yaml", "-O", "out.json", "-w", "1") as running:
+            site.reached("/item/5")
+            # Also for another site, and between two looks of the first one.
+            place.write((place.directory / "site.yaml").read_text().replace("site: shop", "site: other"), "other.yaml")
+            assert "written by another command" in place.said("crawl", "other.yaml", "-O", "out.json", code=1)[1]
+            site.release("/item/5")
+            assert running.wait(120) == 0
+    assert records(place.directory / "out.json") == Counter(prices.items())
+    assert left(place) == ["out.json"]
+
+
+def test_a_file_has_the_round_that_it_began_with(place: Place) -> None:
+    prices = {number: 100 + number for number in range(PAGES)}
+    with Site() as site:
+        write(place, site)
+        serve(site, prices)
+        site.hold("/item/5")
+        crawl = Program(
+            "gossamer", ["crawl", "site.yaml", "-O", "out.jsonl", "-w", "1"], place.environ, place.directory
+        )
+        with crawl as running, place.frontier() as frontier:
+            site.reached("/item/5")
+            wait_until(lambda: frontier.counts("shop").groups[0].items >= PAGES - 1, "the other records", 60)
+            # The fleet lives on for the next round, which a planner begins while the command is at its end.
+            running.send_signal(signal.SIGSTOP)
+            site.release("/item/5")
+            wait_until(lambda: frontier.drained("shop").drained, "the end of the round", 60)
+            serve(site, dict.fromkeys(range(PAGES), 1))
+            frontier.new_round("shop", 1)
+            place.run("work", "--sites", "shop", "--all-stages", "--drained", "-s", "GOSSAMER_ITEMS=stream")
+            running.send_signal(signal.SIGCONT)
+            assert running.wait(120) == 0, running.errors()
+    assert records(place.directory / "out.jsonl") == Counter(prices.items())
+
+
+TYPES = """
+site: shop
+seeds: [SITE/list]
+politeness: {robots: ignore}
+request: {conditional: true, retries: 0}
+seen: round
+layers:
+  list: {match: ^/list, fields: {_shop: h1}, follow: [{css: a, to: item}]}
+  item:
+    match: ^/item/
+    require: [price]
+    lacking: drop
+    fields:
+      price: {css: b, type: decimal}
+      berlin: {css: i, type: datetime, tz: Europe/Berlin}
+      naive: {css: i, type: datetime}
+      day: {css: i, type: date}
+      words: {css: em, all: true}
+      always: {value: 5}
+      part: {fields: {price: b, at: {css: i, type: datetime}}}
+store: {item: {table: items, add: [round]}}
+"""
+
+
+def test_records_from_the_store_are_as_they_were_and_a_page_without_any_is_no_failure(place: Place) -> None:
+    body = "<b>12.50</b><i>2026-03-01 10:00:00.5</i><em>x</em><em>y</em>"
+    with Site() as site:
+        place.write(TYPES.replace("SITE", site.url))
+        site.on("/list", Reply(body='<h1>Shop</h1><a href="/item/1">1</a><a href="/item/2">2</a>'))
+        found = []
+        for number in range(3):
+            for path, text in (("/item/1", body), ("/item/2", "<i>2026-03-01 10:00:00</i>")):
+                same, whole = Reply(304, body="", times=1), Reply(body=text, headers={"ETag": '"1"'})
+                site.on(path, *([same] if number else []), whole)
+            site.visits.clear()
+            told = place.crawl("site.yaml", "-O", "out.json")
+            found.append(json.loads((place.directory / "out.json").read_text()))
+            assert told["sites"][0]["dead"] == told["sites"][0]["failed"] == 0
+            # The page without a record is fetched whole.
+            assert Counter(site.paths())["/item/1"] == 1
+    assert len(found[0]) == 1
+    assert found[1:] == found[:1] * 2
+
+
 def test_what_cannot_be_written_is_refused_before_a_round_is_spent(place: Place) -> None:
     with Site() as site:
         write(place, site, conditional=True)

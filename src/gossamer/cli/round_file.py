@@ -2,6 +2,7 @@
 
 While the round goes on, its items are copied to FILE.items, beside which FILE.items.position says how far that has come. When the command ends, FILE is
 written of them as a whole, and appears under its name when it is complete. What a command that was interrupted has copied, --resume goes on with.
+A command locks FILE.items until it ends: two that write one file would each discard what the other has copied.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import socket
 import threading
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
@@ -37,6 +39,8 @@ FORMS: dict[str, Form] = {
     ".json": "json", ".jsonl": "jsonl", ".jl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet", ".pq": "parquet"
 }  # fmt: skip
 POLL_SECONDS = 1.0
+ROUNDS = 20
+"""Among so many of the last rounds is the one that is copied."""
 STREAM = {"GOSSAMER_ITEMS": "stream"}
 """The setting by which workers put all records into the stream, also those that they store."""
 
@@ -85,12 +89,41 @@ class SiteFeed:
         self._consumer_end = blake2b(f"{socket.gethostname()} {path.absolute()}".encode(), digest_size=8).hexdigest()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
-        self._problem: Exception | None = None
+        self._first: int | None = None
+        """The round that was there when the command began; it may have begun since."""
+        self._round: tuple[int, float | None] | None = None
+        """The round that is copied, and when it began."""
 
     @property
     def is_unfinished(self) -> bool:
         """Whether a command that was interrupted has left something to write."""
-        return self._spool.exists() or not self._path.exists()
+        return self._position.exists() or not self._path.exists()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else writes FILE meanwhile; ExportStopped if another command does."""
+        with self._locked():
+            try:
+                yield
+            finally:
+                if not self._position.exists():
+                    self._spool.unlink(missing_ok=True)  # nothing was copied
+
+    def _locked(self) -> IO[bytes]:
+        while True:
+            spool = self._spool.open("ab")
+            try:
+                fcntl.flock(spool, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if self._spool.stat().st_ino == os.fstat(spool.fileno()).st_ino:
+                    return spool
+            except BlockingIOError:
+                spool.close()
+                raise ExportStopped(
+                    f"{self._path} is being written by another command. Wait for it, or name another file. --workers N gives a crawl more workers."
+                ) from None
+            except FileNotFoundError:
+                pass
+            spool.close()  # the command that has just ended has removed it
 
     def __enter__(self) -> SiteFeed:
         with ValkeyFrontier.open(self._settings) as frontier:
@@ -103,23 +136,30 @@ class SiteFeed:
         self._thread.join()
 
     def finish(self) -> FeedResult:
-        """Write FILE of the round's records that are there. GossamerError or OSError if that fails."""
-        if isinstance(self._problem, OSError):
-            raise self._problem
-        with ValkeyFrontier.open(self._settings) as frontier:
-            info = self._copy(frontier)
-            if info is None:
-                return FeedResult(0, 0)
-            with self._held(frontier, info):
-                written = self._write()
-                if info.ended is None and not frontier.drained(self._site).drained:
-                    return FeedResult(written, 0)
-                gone = dict.fromkeys(range(frontier.partitions), "gone")
-                frontier.keep_items(self._site, self._consumer(info), gone)
-                self._spool.unlink(missing_ok=True)
-                self._position.unlink(missing_ok=True)
-            info = next((one for one in frontier.rounds(self._site, 2) if one.round == info.round), info)
-            return FeedResult(written, max(0, info.items - written))
+        """Write FILE of the round's records that are there. GossamerError if that fails."""
+        try:
+            with ValkeyFrontier.open(self._settings) as frontier:
+                return self._finish(frontier)
+        except OSError as error:
+            raise ExportStopped(
+                f"{self._path} was not written: {error.strerror or error}. What was not copied is on the server; "
+                "the same command with --resume writes the file."
+            ) from error
+
+    def _finish(self, frontier: ValkeyFrontier) -> FeedResult:
+        info = self._copy(frontier)
+        if info is None:
+            return FeedResult(0, 0)
+        with self._held(frontier, info):
+            written = self._write()
+            if info.ended is None and not frontier.drained(self._site).drained:
+                return FeedResult(written, 0)
+            gone = dict.fromkeys(range(frontier.partitions), "gone")
+            frontier.keep_items(self._site, self._consumer(info), gone)
+            self._spool.unlink(missing_ok=True)
+            self._position.unlink(missing_ok=True)
+        info = next((one for one in frontier.rounds(self._site, ROUNDS) if one.round == info.round), info)
+        return FeedResult(written, max(0, info.items - written))
 
     def report(self, result: FeedResult) -> None:
         """Say what FILE has."""
@@ -131,40 +171,60 @@ class SiteFeed:
             )
 
     def _run(self) -> None:
+        said = False
         with ValkeyFrontier.open(self._settings) as frontier:
             while not self._ended.wait(POLL_SECONDS):
                 try:
                     self._copy(frontier)
                 except FrontierError:
                     continue  # the workers say so, too
-                except (GossamerError, OSError) as error:
-                    self._problem = error
-                    return
+                except GossamerError:
+                    return  # the end meets it again
+                except OSError as error:
+                    if not said:
+                        output.write_notice(
+                            f"{self._path} cannot be written now ({error.strerror or error}); its records wait on the server"
+                        )
+                    said = True
 
     def _consumer(self, info: RoundInfo) -> str:
         where = re.sub(r"[^A-Za-z0-9_.]+", "_", f"{socket.gethostname()}_{self._path.name}")[:60]
         return f"feed-r{info.round}-{where}-{self._consumer_end}"
 
     def _copy(self, frontier: ValkeyFrontier) -> RoundInfo | None:
-        """Copy what is new; the round, None if none has begun."""
+        """Copy what is new; the round, None if none has begun. ExportStopped if the round that was copied is not there any more."""
         from gossamer.scrapy.feeds.position import forget_past, starts
 
-        if not any(row.group == self._site for row in frontier.counts(brief=True).groups):
-            return None
-        info = next(iter(frontier.rounds(self._site, 1)), None)
-        if info is None or info.began is None:
-            return None
-        self._discard_other_rounds(self._owner(frontier, info))
+        known_groups = {row.group for row in frontier.counts(brief=True).groups}
+        rounds = frontier.rounds(self._site, ROUNDS) if self._site in known_groups else []
+        is_first = self._round is None
+        if self._round is None:
+            if self._first is None:
+                self._first = rounds[0].round if rounds else 0
+            present = min((one for one in rounds if one.round >= self._first), key=lambda one: one.round, default=None)
+            if present is None or present.began is None:
+                return None
+            self._round = present.round, present.began
+            self._discard_other_rounds(self._owner(frontier, present))
+        later = [one for one in rounds if one.round > self._round[0] and one.began is not None]
+        info = next((one for one in rounds if (one.round, one.began) == self._round), None)
+        if info is None:
+            raise ExportStopped(
+                f"round {self._round[0]} of {self._site} is not on the server any more (was it dropped?); {self._path} was not written."
+            )
         forget_past(frontier, self._site, info.round)
         with held(self._spool, self._owner(frontier, info)) as marks:
             known = marks.mark.positions
             if not known:
-                # What was copied before is not there any more.
-                gone = dict.fromkeys(range(frontier.partitions), "gone")
-                frontier.keep_items(self._site, self._consumer(info), gone)
+                if is_first:
+                    # What was copied before is not there any more.
+                    gone = dict.fromkeys(range(frontier.partitions), "gone")
+                    frontier.keep_items(self._site, self._consumer(info), gone)
                 known = starts(frontier, info)
             source = ItemConsumer(frontier, self._site, self._consumer(info), known)
-            lines.write(source, self._spool, marks, _Spooled(), lambda _: None)
+            # What a round brings that has begun meanwhile is not for this file.
+            until = starts(frontier, min(later, key=lambda one: one.round)) if later else None
+            lines.write(source, self._spool, marks, _Spooled(), lambda _: None, until)
         return info
 
     def _owner(self, frontier: ValkeyFrontier, info: RoundInfo) -> dict[str, str]:
@@ -176,24 +236,15 @@ class SiteFeed:
         return held(self._spool, self._owner(frontier, info))
 
     def _discard_other_rounds(self, owner: dict[str, str]) -> None:
-        """What was copied of an earlier round, or for another crawl, unless another command still does so."""
-        if not self._position.exists():
-            self._spool.unlink(missing_ok=True)
-            return
-        with self._position.open("rb") as note:
-            try:
-                fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ExportStopped(
-                    f"{self._path} is being written by another command. Wait for it, or name another file."
-                ) from None
-            try:
+        """What was copied of an earlier round, or for another crawl."""
+        try:
+            with self._position.open("rb") as note:
                 is_ours = json.loads(note.readline() or b"{}") == owner
-            except ValueError:
-                is_ours = False
-            if not is_ours:
-                self._spool.unlink(missing_ok=True)
-                self._position.unlink()
+        except (FileNotFoundError, ValueError):
+            is_ours = False
+        if not is_ours:
+            self._position.unlink(missing_ok=True)
+            os.truncate(self._spool, 0)
 
     def _write(self) -> int:
         part, form = Path(f"{self._path}.part"), FORMS[self._path.suffix.lower()]

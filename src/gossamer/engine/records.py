@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from gossamer.engine.sites import ServedLayer, ServedSite
@@ -50,6 +50,9 @@ class RecordSink(Protocol):
 
     async def read_page(self, site: ServedSite, rows: PageRows, url: str) -> list[dict[str, Any]]:
         """The records of a page, from its rows. StoreError if that fails."""
+
+    def as_read(self, rows: PageRows, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of a record as `read_page` gives them back."""
 
     async def put_absent(self, layer: ServedLayer, request: PageRequest, to: int = 0) -> bool:
         """Note that a page turn of a thread leads to no page of its own: it is not there, or redirects to the page `to`, which the

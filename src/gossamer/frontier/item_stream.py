@@ -33,7 +33,8 @@ def pages(
     while rows := frontier.read_items(group, partition, after, PAGE):
         after = rows[-1][0]
         if until is not None and place(after) >= place(until):
-            yield [row for row in rows if place(row[0]) <= place(until)]
+            if wanted := [row for row in rows if place(row[0]) <= place(until)]:
+                yield wanted
             return
         yield rows
         if len(rows) < PAGE:

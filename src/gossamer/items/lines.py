@@ -73,13 +73,20 @@ def same_columns(path: Path, fixed: Sequence[str] | None, chosen: Sequence[str] 
         raise ExportStopped(f"{path} has the columns {','.join(fixed)}. Give the same --fields, or name another file.")
 
 
-def write(source: ItemConsumer, path: Path, marks: PositionFile, lines: LineFormat, heard: Heard) -> int:
-    """Append what waits to the file. Return the number of items."""
+def write(
+    source: ItemConsumer,
+    path: Path,
+    marks: PositionFile,
+    lines: LineFormat,
+    heard: Heard,
+    until: Mapping[int, str] | None = None,
+) -> int:
+    """Append what waits to the file, up to the positions `until` if there are such. Return the number of items."""
     written = 0
     with _opened(path, marks.mark.size) as stream:
         if marks.mark.size == 0:
             stream.write(lines.head())
-        for partition, rows in source.pages():
+        for partition, rows in source.pages(until):
             problem: ExportStopped | None = None
             last = ""
             for position, item in rows:

@@ -128,6 +128,15 @@ CANONICAL: dict[str, Take] = {
 }
 
 
+def given_back(kind: str, value: Any) -> Any:
+    """The value of a column of this kind as databases give it back; one that no database takes as it is."""
+    try:
+        kept = None if value is None else CANONICAL[kind](value)
+    except ValueError:
+        return value
+    return json.loads(kept) if kind == "json" and kept is not None else kept
+
+
 def same(value: Any) -> Any:
     return value
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import typer
 
-from gossamer.cli import output, params, round_file
+from gossamer.cli import exit_codes, output, params, round_file
 from gossamer.cli.run.embedded_planner import planning
 from gossamer.cli.run.fields import FieldCounts
 from gossamer.cli.run.fresh import drop_crawl
@@ -113,7 +113,7 @@ def crawl_loaded(
     out = round_file.checked(asked.overwrite, sites, settings, asked.repeat) if asked.overwrite else None
     feed = round_file.SiteFeed(settings, sites[0].site, out) if out is not None else None
     number = asked.workers or min(MOST_WORKERS, cores())
-    with ValkeyFrontier.open(hasty(settings)) as frontier:
+    with ValkeyFrontier.open(hasty(settings)) as frontier, feed.alone() if feed is not None else nullcontext():
         _check_layer_begins(frontier, found, asked)
         if asked.fresh:
             drop_crawl(frontier, [site.site for site in sites], asked.yes)
@@ -125,8 +125,8 @@ def crawl_loaded(
         Registry(frontier).push_all(texts, who=who)
         groups = _begin(frontier, sites, asked, who)
         if not groups:
-            if feed is not None and feed.is_unfinished:
-                _finish(feed)
+            if feed is not None and feed.is_unfinished and _finish(feed):
+                raise typer.Exit(exit_codes.LACKING)
             return None
         seeds = SeedCounts(frontier, groups, asked.resume)
         fields = FieldCounts(frontier, [site for site in sites if site.site in groups])

@@ -243,8 +243,9 @@ class PageProcessor:
                 await self._forget(site, known)
                 raise PageFailed("invalid", "status 304 for another version (ETag) than the one that was asked for.")
             if (items := await self._reader.unchanged(layer, response)) is None:
+                # It had no record, or its row is gone: it is fetched whole, for which it can do nothing.
                 await self._forget(site, known)
-                raise PageFailed("invalid", "status 304 for a page that has no row in the store any more.")
+                return Settlement(lease, Ending.RETRY)
             try:
                 remembered = known.remembered()
             except DecodingError as error:

@@ -366,8 +366,17 @@ class PageReader:
         about = {"url": layer.own_url(response)}
         if (name := layer.file(response, request)) is not None:
             about["file"] = name
+        # Where a later round may take them from the store, they are now as they will be then.
+        rows = _rows(layer) if self._streams and layer.conditional else None
         items = [
-            codec.encode({"layer": one.layer, **about, **one.fields}, limit=self._payload_max)
+            codec.encode(
+                {
+                    "layer": one.layer,
+                    **about,
+                    **(one.fields if rows is None else self._record_sink.as_read(rows, one.fields)),
+                },
+                limit=self._payload_max,
+            )
             for one in records
             if self._streams or one.layer not in tables
         ]
@@ -554,5 +563,10 @@ def _is_empty(records: Iterable[Any], path: Sequence[str]) -> bool:
 
 
 def _rows(layer: ServedLayer) -> PageRows | None:
+    """Where the records of a page can be read back from; None where its rows do not tell all of them."""
     site = layer.site.compiled
-    return None if layer.canonical or site.part(layer.name) is not None else page_rows(site.site, layer.name)
+    # Code of the project may have added what no column has, and the file of a page is named by its response.
+    altered = layer.before_store is not None or layer.after_extract is not None or layer.options.fetched_by_scrapy
+    if altered or layer.saves_files or layer.canonical or site.part(layer.name) is not None:
+        return None
+    return page_rows(site.site, layer.name)

@@ -86,7 +86,11 @@ class PageRows(NamedTuple):
 
     table: str
     url: str
-    columns: Mapping[str, str]
+    columns: Mapping[str, Column]
+
+    def fitted(self, fields: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
+        """The values of a record, as its row gets them, each with the type of its column."""
+        return {name: (column.type, _fitting(fields.get(name), column.type)) for name, column in self.columns.items()}
 
 
 def page_rows(site: SiteSpec, layer: str) -> PageRows | None:
@@ -99,9 +103,7 @@ def page_rows(site: SiteSpec, layer: str) -> PageRows | None:
     if shape.children or rule.key != (URL,) or URL not in shape.extras:
         return None
     fields = stored_fields(site.layers[layer].fields)
-    return PageRows(
-        shape.name, column_of(rule, URL), {one: column.name for one, column in shape.columns if one in fields}
-    )
+    return PageRows(shape.name, column_of(rule, URL), {one: column for one, column in shape.columns if one in fields})
 
 
 class _TableShape:
