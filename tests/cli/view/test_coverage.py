@@ -66,3 +66,37 @@ def test_each_round_has_the_share_of_each_field(tmp_path: Path, valkey_server: S
         ("list", "word", 1): (1, 3), ("list", "word", 0): (1, 3),
     }  # fmt: skip
     assert "33.3%" in place.run("report", "coverage")
+
+
+LISTS = """
+site: forum
+seeds: [SITE/plain, SITE/helped]
+politeness: {robots: ignore, hosts: {HOST: {concurrency: 8}}}
+seen: round
+layers:
+  plain: {match: ^/plain, follow: [{css: a, to: item}]}
+  helped:
+    match: ^/helped
+    records: li
+    fields: {_link: {css: a, attr: href}, _at: {css: time, attr: datetime}}
+    follow: [{url: "{_link}", to: item, changed: "{_at}"}]
+  item: {match: ^/item, fields: {name: h1}}
+"""
+
+
+def test_lists_that_keep_no_records_count_by_their_links(
+    tmp_path: Path, valkey_server: Server, crawl_name: str
+) -> None:
+    place = place_of(tmp_path, valkey_server, crawl_name)
+    with Site() as site:
+        place.write(LISTS.replace("SITE", site.url).replace("HOST", site.host))
+        site.on("/item", Reply(body="<h1>a name</h1>"))
+        for path in ("/plain", "/helped"):
+            site.on(path, Reply(body='<li><a href="/item">a</a><time datetime="1">today</time></li>'))
+        place.crawl("site.yaml")
+        for path in ("/plain", "/helped"):
+            site.on(path, Reply(body="<p>Please wait</p>"))
+        place.run("crawl", "site.yaml")
+    rows = json.loads(place.run("report", "coverage", "--json"))
+    shares = {(row["layer"], row["round"]): (row["found"], row["asked"]) for row in rows if row["layer"] != "item"}
+    assert shares == {("plain", 0): (1, 1), ("helped", 0): (1, 1), ("plain", 1): (0, 1), ("helped", 1): (0, 1)}

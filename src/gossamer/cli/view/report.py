@@ -139,8 +139,8 @@ def coverage(
 ) -> None:
     """Show on which share of its pages each field had a value, round by round.
 
-    A layer is a row with its pages that were read: `asked` of them, `found` with records, and `blocked` walls that came instead of a page,
-    each try. A field is a row with the records in which it was looked for, and those with a value; what the URL, a constant or a default
+    A layer is a row with its pages that were read: `asked` of them, `found` with records (in a layer that keeps none: with links), and
+    `blocked` walls that came instead of a page, each try. A field is a row with the records in which it was looked for, and those with a value; what the URL, a constant or a default
     says is no value. Pages that have not changed (304) are not read. 10 rounds are kept.
     """
     with where.find() as frontier:

@@ -462,7 +462,7 @@ class PageReader:
             return
         counters, head = self._site_counters.of(layer.site.name), f"{COVERAGE}{self._round(layer, request)}|"
         for name, asked, found in (
-            (layer.name, 1, bool(reading.records)),
+            (layer.name, 1, bool(reading.records or (layer.leads_only and reading.links))),
             *((name, asked, found) for name, (asked, found) in reading.coverage.items()),
         ):
             if asked:

@@ -19,6 +19,7 @@ from gossamer.sites.extract.turns import begins_with_one, counts_in
 from gossamer.sites.extract.validity import compile_blocked, sign_of
 from gossamer.sites.format import Layer
 from gossamer.sites.format import RequestRule as Asking
+from gossamer.sites.format.selector import stored_fields
 from gossamer.sites.login import LOGIN
 from gossamer.sites.plan import AGAIN, LISTINGS
 from gossamer.sites.python.reader import FunctionReader
@@ -56,7 +57,7 @@ class ServedLayer:
     """One layer, ready for use. `rule` is None for sitemaps and feeds. `lane` is that of its pages, if it is not called like the layer."""
 
     __slots__ = (
-        "_blocked", "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "canonical", "conditional", "cookies", "counts_depth", "counts_from_one", "counts_in_headers", "function", "guarded", "hold", "lane", "leads_to_sites", "link_lanes",
+        "_blocked", "abroad", "after_download", "after_extract", "agent", "before_request", "before_store", "canonical", "conditional", "cookies", "counts_depth", "counts_from_one", "counts_in_headers", "function", "guarded", "hold", "lane", "leads_only", "leads_to_sites", "link_lanes",
         "name", "on_fail", "options", "recorded", "redirects", "referer", "retries", "retry_status", "rule", "saves", "saves_files", "site", "stores_parent", "strict",
     )  # fmt: skip
 
@@ -111,6 +112,8 @@ class ServedLayer:
         self.counts_depth = bool(whole.limits.depth or self.after_extract or (rule is not None and rule.handler))
         """Whether what is read of a page may depend on how deep it is."""
         self.leads_to_sites = rule is not None and any(one.to is not None and crosses(one.to) for one in rule.follow)
+        self.leads_only = rule is not None and not stored_fields(rule.fields) and name not in whole.store
+        """Whether its pages are there for their links: it keeps no record of them."""
         self.function: FunctionReader | None = None
         """What reads its pages, if no rules do."""
         if rule is not None and rule.handler:
