@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import UTC, datetime
 from typing import Any
 
@@ -275,3 +276,69 @@ def test_more_rows_than_one_transaction_looks_at(ready: Store) -> None:
     ready.write([row for n in range(0, 1203, 3) for row in brought(page(5000 + n, 1), post(f"u{n}"))])
     assert settle(ready, 1) == 802
     assert sum(gone(ready).values()) == 802
+
+
+class Claims:
+    """Two sites that fill one table, each with rounds of its own, and what they say of its rows."""
+
+    def __init__(self, store: Store, seed: int) -> None:
+        self.store, self.dice = store, random.Random(seed)
+        self.rounds = {1: 0, 2: 40}
+        self.pages: dict[tuple[int, int], tuple[int, set[str]]] = {}
+        """By site and number: the round in which a page was last there, and what it had."""
+        self.claims: dict[tuple[int, int], set[str]] = {}
+        """What a page still stands for."""
+        self.dropped: dict[int, set[str]] = {1: set(), 2: set()}
+        """What a page of a site has not any more: its round will say."""
+        self.gone: dict[str, bool] = {}
+
+    def _source(self, page: tuple[int, int], outcome: PageOutcome) -> PageSource:
+        site, number = page
+        return PageSource(site, ITEM, number, self.rounds[site], self.rounds[site], outcome)
+
+    def step(self) -> None:
+        dice = self.dice
+        site = dice.choice([1, 1, 2])
+        page = site, dice.randrange(4)
+        now, (_, had) = self.rounds[site], self.pages.get(page, (0, set[str]()))
+        match dice.choice(["read", "read", "absent", "unchanged", "over"]):
+            case "read":
+                rows = {f"u{n}" for n in dice.sample(range(6), dice.randrange(1, 4))}
+                self.store.write(brought(self._source(page, PageOutcome.READ), *map(post, sorted(rows))))
+                self.dropped[site] |= self.claims.get(page, set()) - rows
+                self.pages[page], self.claims[page] = (now, rows), set(rows)
+                self.gone |= dict.fromkeys(rows, False)
+            case "unchanged" if had:
+                self.store.write([Row(SOURCES.name, {}, source=self._source(page, PageOutcome.UNCHANGED))])
+                self.pages[page], self.claims[page] = (now, had), set(had)
+                self.gone |= dict.fromkeys(had, False)
+            case "absent" if had:
+                self.store.write([Row(SOURCES.name, {}, source=self._source(page, PageOutcome.ABSENT))])
+                lost, self.claims[page] = self.claims[page], set()
+                self.pages[page] = now, had
+                self._lose(site, lost)
+            case "over":
+                after = None
+                while after := self.store.settle_round(site, [ITEM], now, after):
+                    pass
+                past = [one for one, (last, _) in self.pages.items() if one[0] == site and last < now]
+                self._lose(site, self.dropped[site].union(*(self.claims[one] for one in past)))
+                self.claims |= {one: set() for one in past}
+                self.dropped[site] = set()
+                self.rounds[site] += 1
+
+    def _lose(self, site: int, rows: set[str]) -> None:
+        """These are gone, unless another site has them, or a page of this one has brought them in this round."""
+        holding = [one for one in self.claims if one[0] != site or self.pages[one][0] == self.rounds[site]]
+        lost = rows.difference(*(self.claims[one] for one in holding))
+        self.gone |= dict.fromkeys(lost, True)
+        self.dropped[site] -= lost
+        self.claims |= {one: has - lost for one, has in self.claims.items() if one[0] == site}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_pages_of_two_sites_with_one_table(ready: Store, seed: int) -> None:
+    model = Claims(ready, seed)
+    for number in range(60):
+        model.step()
+        assert gone(ready) == model.gone, number

@@ -220,3 +220,25 @@ def test_a_lane_that_is_dropped_takes_no_rows_with_it(place: Place) -> None:
         assert gone(place) == {"a": False, "b": False}
         crawl(place, site, {"a": ""})
         assert gone(place) == {"a": False, "b": True}
+
+
+@pytest.mark.parametrize("conditional", [False, True])
+def test_a_row_that_two_sites_bring_is_gone_when_both_have_lost_it(place: Place, conditional: bool) -> None:
+    """Whichever was first, and however many rounds each has had."""
+    with Site() as site, Site() as other:
+        rules = SHOP.replace(
+            "gone: true, children: {offers: {table: offers, key: [seller]}}", "gone: true, key: [name]"
+        )
+        rules = rules.replace("{retries: 0}", f"{{retries: 0, conditional: {str(conditional).lower()}}}")
+        place.write(rules.replace("SITE", site.url))
+        place.write(rules.replace("SITE", other.url).replace("site: shop", "site: other"), "other.yaml")
+        crawl(place, other, {"a": "", "c": ""}, file="other.yaml")
+        crawl(place, site, {"a": "", "b": ""})
+        crawl(place, site, {"a": "", "b": ""}, a=404)
+        assert gone(place) == {"a": False, "b": False, "c": False}
+        crawl(place, site, {"a": "", "b": ""})
+        crawl(place, site, {"b": ""})
+        assert gone(place) == {"a": False, "b": False, "c": False}
+        crawl(place, other, {"c": ""}, file="other.yaml")
+        assert gone(place) == {"a": True, "b": False, "c": False}
+        assert (noted(place), noted(place, "other")) == ((0, ""), (1, ""))

@@ -114,7 +114,8 @@ def _note(
         gone.revive(connection, tables, tables.shapes[target], rows_of, now)
     for source, missing in lost:
         since = source.current if source.outcome is PageOutcome.ABSENT else None
-        _mark(connection, tables, missing, lambda records: _held(connection, table, records, since), source, now)  # noqa: B023
+        own = source.site
+        _mark(connection, tables, missing, lambda records: _held(connection, table, records, own, since), source, now)  # noqa: B023
 
 
 def _changes(source: PageSource, rows: Sequence[PreparedRow], known: Mapping[int, _Line]) -> dict[int, _Line]:
@@ -192,13 +193,14 @@ def _round_of(source: PageSource, before: int | None) -> int | None:
     return before if before is not None and before >= source.current else None
 
 
-def _held(connection: Connection, table: SqlTable, records: Sequence[int], since: int | None) -> set[int]:
-    """The rows that some page has; with `since` only by pages that were there in this round or later."""
+def _held(connection: Connection, table: SqlTable, records: Sequence[int], site: int, since: int | None) -> set[int]:
+    """The rows that some page has; with `since`, of the pages of this site only those that were there in this round or later. Other sites
+    have rounds of their own."""
     query = select(table.c.record).where(table.c.record.in_(records), table.c.held == 1, table.c.gone.is_(None))
     if since is not None:
         page = table.alias("page_line")
         query = query.join(page, and_(*(page.c[name] == table.c[name] for name in PAGE), page.c.record == 0))
-        query = query.where(page.c.round >= since)
+        query = query.where(or_(table.c.site != site, page.c.round >= since))
     return set(connection.execute(query.with_for_update(of=table)).scalars())
 
 
@@ -273,11 +275,17 @@ def settle(
 
     source = PageSource(site, 0, 0, number, number)
     marked = _mark(connection, tables, lines, held, source, now)
-    # Their pages have them no more, and another one has; or somebody has deleted the row.
-    if outdated := [tuple(line[:4]) for line in found if line[3] not in marked and not line[4]]:
-        where = and_(*(table.c[name] == bindparam(f"gossamer_is_{name}") for name in LINE))
-        names = [f"gossamer_is_{name}" for name in LINE]
-        connection.execute(delete(table).where(where), [dict(zip(names, line, strict=True)) for line in outdated])
+    # Their pages have them no more, and another one has.
+    names = [f"gossamer_is_{name}" for name in LINE]
+    where = and_(*(table.c[name] == bindparam(of) for name, of in zip(LINE, names, strict=True)))
+    if outdated := [dict(zip(names, line[:4], strict=True)) for line in found if line[3] not in marked and not line[4]]:
+        connection.execute(delete(table).where(where), outdated)
+    if passed := [line for line in found if line[3] not in marked and line[4]]:
+        # That may be one of another site, for which these must not stand when it loses the row, too.
+        kept = set().union(*(held(some) for some in chunks(sorted({line[3] for line in passed}))))
+        lost = [dict(zip(names, line[:4], strict=True)) for line in passed if line[3] in kept]
+        if lost:
+            connection.execute(update(table).where(where).values(gone=number), lost)
     return (found[-1][0], found[-1][1], found[-1][2], found[-1][3]) if len(found) == AT_ONCE else None
 
 
