@@ -22,6 +22,7 @@ from gossamer.frontier.snapshot.restore import Restore
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import (
     AddOutcome,
+    Drained,
     Ending,
     EndState,
     GroupPolicy,
@@ -547,3 +548,54 @@ def test_a_round_has_not_ended_that_was_found_drained_before_the_server_went_bac
     assert moment >= 3
     states(later)
     assert crawl.frontier.end_round("g", worker.token)[0] is EndState.GRANTED
+
+
+def asked(crawl: Crawl, meanwhile: Callable[[], object]) -> Drained:
+    """Whether `g` is drained, with something that happens between the two looks by which that is known, and after them."""
+    frontier = crawl.frontier
+    assert isinstance(frontier, ValkeyFrontier)
+    verb = frontier.verbs.read.drained("g")
+    try:
+        asks = next(verb)
+        while True:
+            answers = frontier.ask(asks)
+            meanwhile()
+            asks = verb.send(answers)
+    except StopIteration as stop:
+        answer: Drained = stop.value
+        return answer
+
+
+@pytest.fixture(params=["partitions", "tasks"])
+def looked_at_twice(request: pytest.FixtureRequest, opened: Opened, valkey_server: Server, crawl_name: str) -> Crawl:
+    """A crawl with a group that has nothing, over partitions or with a producer's key, and another group."""
+    partitions, tasks = (3, ()) if request.param == "partitions" else (1, (f"{crawl_name}:tasks",))
+    crawl = opened(valkey_server.url, crawl_name, GOSSAMER_PARTITIONS=partitions)
+    crawl.frontier.define("g", {"a": LanePolicy()}, GroupPolicy(tasks=tasks))
+    crawl.frontier.define("other", {"a": LanePolicy()})
+    return crawl
+
+
+def test_other_groups_at_work_keep_no_group_from_being_drained(looked_at_twice: Crawl) -> None:
+    crawl, worker = looked_at_twice, looked_at_twice.worker()
+    pages = count()
+
+    def work() -> None:
+        crawl.add(*(f"page {next(pages)}" for _ in range(9)), lane="other.a")
+        worker.settle(*worker.lease(9))
+
+    crawl.add("one")
+    worker.settle(worker.one())
+    assert asked(crawl, work) == (True, 0, 0)
+
+
+def test_a_page_that_comes_and_goes_between_the_two_looks_is_seen(looked_at_twice: Crawl) -> None:
+    crawl, worker = looked_at_twice, looked_at_twice.worker()
+    pages = count()
+
+    def work() -> None:
+        crawl.add(f"page {next(pages)}")
+        worker.settle(worker.one())
+
+    assert asked(crawl, work) == (False, 0, 0)
+    assert crawl.frontier.drained("g").drained

@@ -12,7 +12,7 @@ local Lane = {}
 -- What is counted per lane, as `<lane id>|<what>`.
 local LANE_COUNTS = {'q', 'd', 'l', 'added', 'dup', 'done', 'replaced', 'retried', 'failed', 'expired', 'overflow'}
 -- What is counted per group, as `g|<group>|<what>`.
-local GROUP_COUNTS = {'open', 'pages', 'items', 'dead', 'lost', 'refused_items', 'refused_children', 'l', 'ib', 'it'}
+local GROUP_COUNTS = {'open', 'moved', 'pages', 'items', 'dead', 'lost', 'refused_items', 'refused_children', 'l', 'ib', 'it'}
 
 function Lane.by_id(S, id)
   local lane = S.config.lanes[id]

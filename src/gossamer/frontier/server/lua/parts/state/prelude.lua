@@ -213,14 +213,19 @@ local function stored_open(S, selection)
   return open
 end
 
--- Counts of nothing are not kept, but for the sum of what is open.
+-- Counts of nothing are not kept, but for the sum of what is open. `moved` of a group is the number of the call that changed last how much
+-- is open in it, by which two looks at a group that has nothing open see whether it had meanwhile (group_open.lua).
 local function flush_counts(S)
-  local fields, opened = {}, 0
+  local fields, opened, set = {}, 0, {}
   for field, by in pairs(S.counts) do
     if by ~= 0 then
       if sub(field, -5) == '|open' then
         local group = sub(field, 3, -6)
         opened = opened + by
+        if group ~= S.dropped then
+          set[#set + 1] = 'g|' .. group .. '|moved'
+          set[#set + 1] = S.m.chg + 1
+        end
         for selection, open in pairs(S.config.sums or {}) do
           if selection.groups[group] then S.config.sums[selection] = open + by end
         end
@@ -235,7 +240,7 @@ local function flush_counts(S)
     fields[#fields + 1] = 'open'
     S.counts.open = opened
   end
-  local set, gone = {}, {}
+  local gone = {}
   for i, was in ipairs(read_many(S.b .. K.counts, fields)) do
     local field = fields[i]
     local now = (tonumber(was) or 0) + S.counts[field]

@@ -44,6 +44,7 @@ local function clear_rest(S, group, salt)
   for _, book in ipairs({K.starts, K.ends, K.rounds, K.round_base, K.group_held, K.group_policy, K.sessions, K.jars_began}) do
     call('HDEL', S.b .. book, group)
   end
+  S.dropped = group -- of which `finish` notes nothing
   open_change(S, group, -count_now(S, 'g|' .. group .. '|open'))
   for _, what in ipairs(GROUP_COUNTS) do
     if what ~= 'open' then call('HDEL', S.b .. K.counts, 'g|' .. group .. '|' .. what) end
