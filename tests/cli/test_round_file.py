@@ -180,6 +180,21 @@ def test_a_round_that_is_over_is_written_with_what_is_there(place: Place) -> Non
         assert left(place) == ["out.json"]
 
 
+@pytest.mark.parametrize("exported", [False, True])
+def test_items_of_earlier_rounds_that_nobody_has_written_are_named(place: Place, exported: bool) -> None:
+    """They go at the limit, as soon as the file has what comes after them."""
+    with Site() as site:
+        write(place, site)
+        serve(site, {1: 1, 2: 2})
+        place.run("crawl", "site.yaml")
+        if exported:
+            place.run("items", "export", "shop", "all.jsonl")
+        said = place.said("crawl", "site.yaml", "-O", "out.json")[1]
+        assert ("nobody has written the items of earlier rounds of shop" in said) is not exported
+        assert "nobody has written" not in place.said("crawl", "site.yaml", "-O", "out.json")[1]
+    assert records(place.directory / "out.json").total() == 2
+
+
 def test_a_file_is_written_by_one_command_at_a_time(place: Place) -> None:
     prices = {number: 100 + number for number in range(PAGES)}
     with Site() as site:

@@ -193,7 +193,7 @@ class SiteFeed:
 
     def _copy(self, frontier: ValkeyFrontier) -> RoundInfo | None:
         """Copy what is new; the round, None if none has begun. ExportStopped if the round that was copied is not there any more."""
-        from gossamer.scrapy.feeds.position import forget_past, starts
+        from gossamer.scrapy.feeds.position import are_unwritten, forget_past, starts
 
         known_groups = {row.group for row in frontier.counts(brief=True).groups}
         rounds = frontier.rounds(self._site, ROUNDS) if self._site in known_groups else []
@@ -221,6 +221,11 @@ class SiteFeed:
                     gone = dict.fromkeys(range(frontier.partitions), "gone")
                     frontier.keep_items(self._site, self._consumer(info), gone)
                 known = starts(frontier, info)
+                if is_first and are_unwritten(frontier, self._site, known):
+                    output.write_notice(
+                        f"nobody has written the items of earlier rounds of {self._site}, and {self._path} does not get them: they go first when the "
+                        f"stream is at GOSSAMER_ITEMS_MAX; `gossamer items export {self._site} FILE` writes them"
+                    )
             source = ItemConsumer(frontier, self._site, self._consumer(info), known)
             # What a round brings that has begun meanwhile is not for this file.
             until = starts(frontier, min(later, key=lambda one: one.round)) if later else None

@@ -27,6 +27,7 @@ from gossamer.scrapy.feeds.export import FeedExport
 from gossamer.scrapy.feeds.position import (
     FeedPosition,
     State,
+    are_unwritten,
     consumer_of,
     elsewhere,
     forget_past,
@@ -393,20 +394,12 @@ class FeedFile:
 
     def _warn_of_older(self, frontier: ValkeyFrontier) -> None:
         """Warn of items of earlier rounds that nobody has written: once the file has come beyond them, they do not stop the crawl."""
-        written = item_stream.consumers(frontier, self.group, notes=True)
-        written.pop(item_stream.GONE, None)
-        for partition, at in self._state["positions"].items():
-            known = [positions.get(partition, item_stream.START) for positions in written.values()]
-            first = frontier.read_items(
-                self.group, partition, max(known, default=item_stream.START, key=item_stream.place), 1
-            )
-            if first and item_stream.place(first[0][0]) <= item_stream.place(at):
-                logger.warning(
-                    "Nobody has written the items of earlier rounds of %s, and %s does not get them: they go first when the stream is at "
-                    "GOSSAMER_ITEMS_MAX. `gossamer items export %s FILE` writes them.",
-                    self.group, self.path, self.group,
-                )  # fmt: skip
-                return
+        if are_unwritten(frontier, self.group, self._state["positions"]):
+            logger.warning(
+                "Nobody has written the items of earlier rounds of %s, and %s does not get them: they go first when the stream is at "
+                "GOSSAMER_ITEMS_MAX. `gossamer items export %s FILE` writes them.",
+                self.group, self.path, self.group,
+            )  # fmt: skip
 
     def _has_older(self, frontier: ValkeyFrontier) -> bool:
         """Whether items are there that came before the round: nobody knows then how many of it are."""

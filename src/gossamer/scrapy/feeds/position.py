@@ -16,6 +16,7 @@ import re
 import secrets
 import socket
 import time
+from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,18 @@ def starts(frontier: ValkeyFrontier, info: RoundInfo) -> dict[int, str]:
 def has_items(frontier: ValkeyFrontier, info: RoundInfo) -> bool:
     """Whether items of a round, or what follows them, are still in the stream."""
     return any(frontier.read_items(info.group, one, at, 1) for one, at in starts(frontier, info).items())
+
+
+def are_unwritten(frontier: ValkeyFrontier, group: str, positions: Mapping[int, str]) -> bool:
+    """Whether items are there up to these positions that nobody has written."""
+    written = item_stream.consumers(frontier, group, notes=True)
+    written.pop(item_stream.GONE, None)
+    for partition, at in positions.items():
+        known = [found.get(partition, item_stream.START) for found in written.values()]
+        first = frontier.read_items(group, partition, max(known, default=item_stream.START, key=item_stream.place), 1)
+        if first and item_stream.place(first[0][0]) <= item_stream.place(at):
+            return True
+    return False
 
 
 def _ahead(frontier: ValkeyFrontier, partition: int) -> tuple[float, float]:
