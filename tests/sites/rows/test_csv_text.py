@@ -55,6 +55,12 @@ def test_a_row_is_a_record_whatever_the_delimiter(mark: str) -> None:
     assert not found.notes
 
 
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+def test_the_line_by_which_spreadsheets_name_the_delimiter_is_no_header(mark: str) -> None:
+    assert rows(f"\ufeffsep={mark}\r\na{mark}b\r\n1{mark}2\r\n") == [{"a": "1", "b": "2"}]
+    assert rows(f'"sep={mark}"\na{mark}b\n1{mark}2') == [{"a": "1", "b": "2"}]
+
+
 def test_tsv_has_no_other_delimiter() -> None:
     assert rows("a,b\tc\n1,2\t3", NAMES.replace("csv", "tsv")) == [{"a,b": "1,2", "c": "3"}]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
@@ -19,6 +20,7 @@ CELL_CHARACTERS = csv.field_size_limit()
 HEADER_CHARACTERS = 100_000
 """How much of the header is looked at to find its delimiter."""
 DELIMITERS = ",;\t"
+_NAMED = re.compile(r'\s*"?sep=([^"\r\n])"?(?:\r\n|\r|\n)', re.IGNORECASE).match
 _END = "\ufdd0"
 """No character: a last row of it comes whole only if no quote is open before it."""
 
@@ -43,6 +45,9 @@ def rows_of(text: str, delimiter: str | None = None) -> CsvRows:
     begin = text.lstrip()[:15].lower()
     if begin.startswith(("<!doctype html", "<html", "<?xml")):
         raise BadRows("it is HTML or XML")
+    if (named := _NAMED(text)) is not None:
+        # The line by which spreadsheets name the delimiter.
+        delimiter, text = named[1], text[named.end() :]
     delimiter = delimiter or _delimiter(text)
     if text.count(delimiter) + text.count("\n") > CELLS:
         raise LimitExceeded(f"the page has more than {CELLS:,} cells")
