@@ -31,6 +31,9 @@ TIMED = (
 )
 
 
+TURNS = LISTED.format("time", "").replace("'{h}?seen={at}'", "'{h}', changed: '{at}'").replace("pages: 0", "hosts: own")
+
+
 def told(text: str) -> list[str]:
     return [str(problem) for problem in survey_text(text, "f.yaml").problems]
 
@@ -222,7 +225,18 @@ def test_a_default_has_the_type_of_its_field() -> None:
         LISTED.format("{css: i, type: int}", "").replace("{h}?", "/show/{h}?"),  # An id.
         LISTED.format("time", "").replace("'{h}?seen={at}'", "'/day/{at}'"),  # A page for each day.
         LISTED.format("time", "").replace("'{h}?seen={at}'", "'{h}', changed: '{at}'"),
+        TURNS.replace("a.next", "a.related"),  # Pages of their own.
+        TURNS.replace(", changed: '{at}'", ""),
     ],
 )
 def test_urls_whose_values_may_well_belong_to_them_are_left_alone(text: str) -> None:
     assert told(text) == []
+
+
+def test_links_to_the_next_page_that_are_no_page_turns_are_named_where_lists_say_what_changed() -> None:
+    warning = (
+        "f.yaml:5:28: warning: layers.z.follow[0]: without pages these are no page turns: they are not fetched again where changed says that a page of "
+        "z changed (write pages: 0 if they lead to its further pages)"
+    )
+    assert told(TURNS) == [warning]
+    assert told(TURNS.replace("to: z,", "to: z, pages: 0,")) == []

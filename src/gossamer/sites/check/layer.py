@@ -32,6 +32,8 @@ TIMES = frozenset({Kind.DATE, Kind.DATETIME})
 NUMBERS = frozenset({Kind.INT, Kind.FLOAT, Kind.DECIMAL})
 _TIME = re.compile(r"(^|[\s>+~/:*])time([.#\[:]|$)")
 """The end of a selector of <time>."""
+_NEXT = re.compile(r"next|older|pag(e|in|er)|weiter|suiv|sigu", re.IGNORECASE)
+"""What selectors of links to the next page have."""
 
 
 def check_layer(checker: Checker, name: str, layer: Layer) -> None:
@@ -228,6 +230,7 @@ def _check_follow(checker: Checker, name: str, layer: Layer, follow: Follow, pat
         )
     check_names(checker, name, layer, follow, path)
     _check_changed(checker, name, layer, follow, path)
+    _check_turns(checker, name, follow, path)
 
 
 def check_method(checker: Checker, body: Body, path: Path) -> None:
@@ -253,6 +256,26 @@ def _check_changed(checker: Checker, name: str, layer: Layer, follow: Follow, pa
                 f"layer {target} has seen: {scope}, so each page is fetched {when}, whatever changed says",
                 f"leave seen out of layer {target}",
             )
+
+
+def _check_turns(checker: Checker, name: str, follow: Follow, path: Path) -> None:
+    """A link to the next page without `pages` is no page turn: where lists say what changed, what it leads to stays as it was."""
+    if follow.to != name or follow.pages is not None or follow.changed is not None or follow.again:
+        return
+    layers = checker.site.layers
+    if (layers[name].seen or checker.site.seen).scope in ("never", "round"):
+        return
+    if _NEXT.search(follow.css or follow.xpath or follow.jmespath or follow.match or "") and any(
+        rule.changed is not None and name in _targets(checker, rule)
+        for other, layer in layers.items()
+        if other != name
+        for rule in layer.follow
+    ):
+        checker.warn(
+            path,
+            f"without pages these are no page turns: they are not fetched again where changed says that a page of {name} changed",
+            "write pages: 0 if they lead to its further pages",
+        )
 
 
 def _check_url(checker: Checker, name: str, layer: Layer, follow: Follow, path: Path) -> None:
