@@ -10,10 +10,11 @@ from typing import Any
 from lxml import etree  # type: ignore[import-untyped]
 
 _LOOSE = re.compile(
-    rb"<!\[CDATA\[.*?\]\]>|<!--.*?-->|&(#[0-9]+;|#x[0-9a-fA-F]+;|[A-Za-z][A-Za-z0-9]*;)?|[\x00-\x08\x0b\x0c\x0e-\x1f]",
+    rb"<!\[CDATA\[.*?(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)|&(#[0-9]+;|#x[0-9a-fA-F]+;|[A-Za-z][A-Za-z0-9]*;)?|[\x00-\x08\x0b\x0c\x0e-\x1f]",
     re.DOTALL,
 )
-"""Ampersands, with what they begin if that may be a character; signs that XML does not have; and sections in which & stands for itself."""
+"""Ampersands, with what they begin if that may be a character; signs that XML does not have; and sections in which & stands for itself, to
+the end of the document if they have none."""
 _SAFE = {"resolve_entities": False, "no_network": True, "load_dtd": False}
 WIDE = (b"\xff\xfe", b"\xfe\xff")
 """How UTF-16 begins."""

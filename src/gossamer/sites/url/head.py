@@ -18,19 +18,21 @@ LATEST = 5.0
 """Seconds. A page that waits longer before it sends the visitor on is meant to be read."""
 REFRESH_BYTES, CANONICAL_BYTES = 65_536, 512_000
 """How much of a page is searched."""
-# What a browser that runs scripts does not take for markup.
+# What a browser that runs scripts does not take for markup. What has no end goes on to the end of the page, as there.
 _HIDDEN = re.compile(
-    rb"<!--.*?-->|<(noscript|script|style|template|textarea|title)\b.*?</\1\s*>", re.DOTALL | re.IGNORECASE
+    rb"<!--.*?(?:-->|\Z)|<(noscript|script|style|template|textarea|title)\b.*?(?:</\1\s*>|\Z)",
+    re.DOTALL | re.IGNORECASE,
 )
 _META = re.compile(rb"<meta\b(?=[^<>]*refresh)[^<>]*>", re.IGNORECASE)
 _CONTENT = re.compile(
-    r"\s*(?P<seconds>[0-9]+|(?=\.))[0-9.]*(?:\s*[;,]|(?=\s)|\Z)\s*(?:url\s*=\s*)?(?P<quote>[\"']?)(?P<url>.*)",
+    r"\s*+(?P<seconds>[0-9]++|(?=\.))[0-9.]*+(?:\s*+[;,]|(?=\s)|\Z)\s*+(?:url\s*+=\s*+)?(?P<quote>[\"']?)(?P<url>.*)",
     re.I | re.S,
 )
-_COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
+_COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
 _LINK = re.compile(rb"<link\b(?=[^<>]*canonical)[^<>]*>", re.IGNORECASE)
 _BODY = re.compile(rb"<body\b", re.IGNORECASE)
-_HEADER = re.compile(r"<([^<>]*)>((?:\s*;\s*[\w-]+\s*=\s*(?:\"[^\"]*\"|[^\s;,\"]+))*)")
+_HEADER = re.compile(r"<([^<>]*)>((?:\s*+;\s*+[\w-]++\s*+=\s*+(?:\"[^\"]*\"|[^\s;,\"]++))*+)")
+_PARAMETER = re.compile(r";\s*+([\w-]++)\s*+=\s*+(?:\"([^\"]*)\"|([^\s;,\"]++))")
 _PARSER = etree.HTMLParser(encoding="utf-8", recover=True)
 
 
@@ -50,7 +52,7 @@ def meta_refresh_target(page: Response, absolute: Callable[[str], str]) -> str |
         address = found["url"]
         if found["quote"]:
             address = address.partition(found["quote"])[0]
-        if float(found["seconds"] or 0) > LATEST or not address.strip():
+        if float(found["seconds"][:20] or 0) > LATEST or not address.strip():
             return None  # The first one that is valid counts.
         try:
             url = absolute(address).partition("#")[0]
@@ -89,7 +91,10 @@ def _host(url: str) -> str:
 def _canonicals(page: Response) -> Iterator[str]:
     if "canonical" in (link := page.headers.get("link", "")).lower():
         for address, more in _HEADER.findall(link):
-            if re.search(r";\s*rel\s*=\s*\"?(?:[^\";]*\s)?canonical(?:\s[^\";]*)?\"?\s*(?:;|$)", more, re.IGNORECASE):
+            if any(
+                name.lower() == "rel" and "canonical" in (quoted or plain).lower().split()
+                for name, quoted, plain in _PARAMETER.findall(more)
+            ):
                 yield address.strip()
     head = page.body[:CANONICAL_BYTES]
     if b"canonical" not in head.lower():
