@@ -71,7 +71,7 @@ class Outcome(NamedTuple):
 def fleet_of(plan: Plan, address: str) -> Fleet | NativeFleet:
     partitions = PARTITIONS if plan.kind in ("part", "apart") else 1
     shape = Shape(plan.rule, plan.pages, 3 * partitions if partitions > 1 else 1)
-    # The old primary of a planned failover goes on for some ten seconds, and the crawl must be longer.
+    # The old primary of a planned failover goes on accepting calls for some ten seconds, and the crawl must be longer.
     delay = 640 / plan.pages if plan.kind == "planned" else 0.03
     kind = NativeFleet if plan.engine == "native" else Fleet
     return kind(shape, address, CRAWL, hold=True, delay=delay, partitions=partitions)

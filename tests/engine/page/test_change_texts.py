@@ -1,4 +1,5 @@
-"""Lists that say when their threads changed, crawled from the command line: what is fetched, and what the tables have, against a model."""
+"""Lists that say when their threads changed, crawled from the command line: what is fetched, and what the tables have, against a model.
+MACHINE_FACTOR: an eighth of it is how many boards more are crawled."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from gossamer.testing.servers import Server
 pytestmark = pytest.mark.timeout(300)
 
 ON_A_PAGE = 3
+BOARDS = range(1 + int(os.environ.get("MACHINE_FACTOR", "1")) // 8)
 GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "crawl-a-forum-incrementally.md"
 RECIPE = GUIDE.read_text("utf-8").partition("```yaml\n")[2].partition("```")[0]
 SITE = """
@@ -238,45 +240,50 @@ def threads_of(site: Site) -> list[str]:
     return sorted(path for path in site.paths() if "/t/" in path or "/thread/" in path)
 
 
+@pytest.mark.parametrize("number", BOARDS)
 @pytest.mark.parametrize("seen", SEEN.values(), ids=SEEN)
-def test_threads_are_fetched_when_their_lists_say_so(place: Place, site: Site, seen: str) -> None:
-    board = Board(site, seed=1)
+def test_threads_are_fetched_when_their_lists_say_so(place: Place, site: Site, seen: str, number: int) -> None:
+    board = Board(site, seed=1 + number)
     board.renamed = {3, 6}
     model = Model(board)
     place.write(SITE.replace("SITE", site.url).replace("SEEN", seen))
-    for number in range(4):
-        if number:
+    for round in range(4):
+        if round:
             board.change()
         site.visits.clear()
         wanted = model.round()
         done = place.crawl("site.yaml")
-        assert threads_of(site) == wanted, f"round {number}"
-        assert stored(place) == model.rows(), f"round {number}"
+        assert threads_of(site) == wanted, f"round {round}"
+        assert stored(place) == model.rows(), f"round {round}"
         assert done["sites"][0]["failed"] == 0
         assert max(Counter(path for path in site.paths() if path.startswith("/u/")).values(), default=0) <= 1
 
 
-def test_functions_say_so_too(place: Place, site: Site) -> None:
-    board = Board(site, seed=2)
+@pytest.mark.parametrize("number", BOARDS)
+def test_functions_say_so_too(place: Place, site: Site, number: int) -> None:
+    board = Board(site, seed=2 + number)
     board.deletes = False  # What a function yields for a table is added; rows that are gone stay.
     model = Model(board)
     place.write(PYTHON.replace("SITE", site.url), "forum.py")
-    for number in range(3):
-        if number:
+    for round in range(3):
+        if round:
             board.change()
         site.visits.clear()
         wanted = model.round()
         place.crawl("forum.py")
-        assert threads_of(site) == wanted, f"round {number}"
-        assert stored(place) == model.rows(), f"round {number}"
+        assert threads_of(site) == wanted, f"round {round}"
+        assert stored(place) == model.rows(), f"round {round}"
 
 
+@pytest.mark.parametrize("number", BOARDS)
 @pytest.mark.parametrize("seen", ["recipe", SEEN["exact"], SEEN["visits"]], ids=["recipe", "exact", "visits"])
-def test_workers_are_killed_in_each_round(tmp_path: Path, valkey_server: Server, crawl_name: str, seen: str) -> None:
+def test_workers_are_killed_in_each_round(
+    tmp_path: Path, valkey_server: Server, crawl_name: str, seen: str, number: int
+) -> None:
     """Also of the first site file of the guide."""
     place = Place(tmp_path, valkey_server, crawl_name, GOSSAMER_LEASE_SECONDS="3")
     place.settings["GOSSAMER_LEASE_SECONDS"] = "3"
-    chance = random.Random(crawl_name)
+    chance = random.Random(f"{crawl_name} {number}")
     with Site() as site:
         board = Board(site, seed=chance.randrange(1000), threads=12)
         text = SITE.replace("SITE", site.url).replace("SEEN", seen)
@@ -287,8 +294,8 @@ def test_workers_are_killed_in_each_round(tmp_path: Path, valkey_server: Server,
             assert "delay" not in text
         model = Model(board)
         place.write(text)
-        for number in range(5):
-            if number:
+        for round in range(5):
+            if round:
                 board.change()
             site.visits.clear()
             wanted = model.round()
@@ -298,8 +305,8 @@ def test_workers_are_killed_in_each_round(tmp_path: Path, valkey_server: Server,
                 kill_one(place, chance)
                 assert crawl.wait(180) == 0, place.logs()
             fetched = threads_of(site)
-            assert sorted(set(fetched)) == wanted, f"round {number}: nothing is missed, and nothing else is fetched"
-            assert stored(place) == model.rows(), f"round {number}"
+            assert sorted(set(fetched)) == wanted, f"round {round}: nothing is missed, and nothing else is fetched"
+            assert stored(place) == model.rows(), f"round {round}"
 
 
 def kill_one(place: Place, chance: random.Random) -> None:
