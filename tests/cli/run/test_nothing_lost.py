@@ -455,17 +455,20 @@ def item(page):
 
 def test_links_that_are_too_long_are_counted_and_logged(site: Site, place: Place) -> None:
     site.on("/list", links(f"/item/{'9' * 9_000}", "/item/1"))
+    entries = "".join(f"<url><loc>{site.url}/item/{name}</loc></url>" for name in ("2", "9" * 9_000))
+    site.on("/map.xml", Reply(body=f"<urlset>{entries}</urlset>", headers={"Content-Type": "text/xml"}))
     file = place.write(f"""
     site: long
-    seeds: ['{site.url}/list']
+    seeds: ['{site.url}/list', {{sitemap: '{site.url}/map.xml'}}]
     politeness: {{robots: ignore}}
-    layers: {{list: {{match: ^/list, follow: [{{css: a, to: item}}]}}, item: {{fields: {{title: title}}}}}}
+    layers: {{list: {{match: ^/list, follow: [{{css: a, to: item}}]}}, item: {{match: ^/item, fields: {{title: title}}}}}}
     """)
     out, said = place.said("crawl", file, "-w", "1", "--json")
     [counts] = json.loads(out)["sites"]
-    assert (counts["pages"], counts["overlong"]) == (2, {"list.follow[0]": 1})
+    assert (counts["pages"], counts["overlong"]) == (4, {"list.follow[0]": 1, "sitemap": 1})
     assert "long: list.follow[0] left out links on 1 page that are longer than 8,000 characters" in said
     assert f"list.follow[0] left out a link of {site.url}/list: an address of 9006 characters" in place.logs()
+    assert f"the sitemap {site.url}/map.xml has an address of" in place.logs()
     assert "pages with links that are longer than 8,000 characters" in place.run("report", "left-out")
 
 

@@ -7,15 +7,18 @@ from typing import NamedTuple
 
 from gossamer.model.page import PageRequest, Response
 from gossamer.sites.compile import LAYER, SINCE, CompiledSite
+from gossamer.sites.extract.urls import LONGEST
 from gossamer.sites.feed import DATE, TITLE, FeedEntry, read_feed, read_sitemap
 
 
 class ListedLinks(NamedTuple):
-    """The `links` of a feed or sitemap, why it is not well-formed (`fault`), and how many of its entries have no address (`nowhere`)."""
+    """The `links` of a feed or sitemap, why it is not well-formed (`fault`), how many of its entries have no address (`nowhere`), and one of
+    those whose address is longer than URLs may be (`overlong`)."""
 
     links: list[PageRequest]
     fault: str
     nowhere: int
+    overlong: str = ""
 
 
 def links_of(site: CompiledSite, is_feed: bool, response: Response, further_layer: str) -> ListedLinks | None:
@@ -28,6 +31,9 @@ def links_of(site: CompiledSite, is_feed: bool, response: Response, further_laye
     wanted = response.inherited.get(LAYER)
     passed = {name: value for name, value in response.inherited.items() if name not in (SINCE, LAYER)}
     links = []
+    overlong = next((named.url for named in (*listing.pages, *listing.further) if len(named.url) > LONGEST), "")
+    if overlong:
+        listing = listing._replace(pages=_short(listing.pages), further=_short(listing.further))
     for named in listing.pages:
         if not _old(named, oldest):
             found = site.layer_of(named.url)
@@ -46,7 +52,11 @@ def links_of(site: CompiledSite, is_feed: bool, response: Response, further_laye
                     depth=response.depth,
                 )
             )
-    return ListedLinks(links, listing.fault, listing.nowhere)
+    return ListedLinks(links, listing.fault, listing.nowhere, overlong)
+
+
+def _short(entries: list[FeedEntry]) -> list[FeedEntry]:
+    return [named for named in entries if len(named.url) <= LONGEST]
 
 
 def _said(named: FeedEntry) -> dict[str, str]:

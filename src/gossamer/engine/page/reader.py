@@ -56,6 +56,7 @@ from gossamer.sites.compile import SINCE
 from gossamer.sites.downloader import ItemFailed
 from gossamer.sites.extract.charset.charset import CHARSET, GUESSED
 from gossamer.sites.extract.turns import MARK, has_lists
+from gossamer.sites.extract.urls import LONGEST
 from gossamer.sites.page import LimitExceeded, PageVerdict, Reading
 from gossamer.sites.plan import FEED, SITEMAP
 from gossamer.sites.rows.archive import is_packed
@@ -333,13 +334,24 @@ class PageReader:
         kind = "feed" if layer.name == FEED else "sitemap"
         if found is None:
             raise PageFailed("invalid", f"{response.url} is not a {kind}.")
-        links, fault, nowhere = found
+        links, fault, nowhere, overlong = found
         if nowhere:
             self._site_counters.of(layer.site.name).add(NOWHERE + kind, nowhere)
             logger.warning("%d entries of the %s %s have no address.", nowhere, kind, response.url)
         if fault:
             self._site_counters.of(layer.site.name).add(BROKEN + kind)
             logger.warning("The %s %s is not well-formed (%s): entries may be missing.", kind, response.url, fault)
+        if overlong:
+            self._site_counters.of(layer.site.name).add(OVERLONG + kind)
+            logger.warning(
+                "%s: the %s %s has an address of %d characters, more than %d, which was left out: %.100s …",
+                layer.site.name,
+                kind,
+                response.url,
+                len(overlong),
+                LONGEST,
+                overlong,
+            )
         self._note_empty(request, links)
         is_partial = fault or nowhere or not links
         if is_partial:
