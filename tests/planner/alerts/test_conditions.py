@@ -137,6 +137,22 @@ def test_fields_that_are_found_on_fewer_pages() -> None:
     assert found("field_coverage", reading, pages=10) == {"fell": True, "few": True}
 
 
+def test_lists_that_have_no_records_any_more() -> None:
+    """No record of them lacks anything."""
+
+    def lists(*found: int) -> list[FieldCoverage]:
+        rows = [FieldCoverage("shop", number, "list", "", 100, having) for number, having in enumerate(found)]
+        return rows + [FieldCoverage("shop", number, "list", "name", 9 * n, 9 * n) for number, n in enumerate(found)]
+
+    for found, fires in (((95, 96, 0), True), ((95, 96, 65), True), ((50, 48), False), ((0, 0), False), ((0,), False)):
+        reading = NOTHING._replace(coverage={"shop": lists(*found)})
+        rows = conditions(KINDS["field_coverage"](), reading, CountHistory())
+        assert list(rows) == ["shop"] * fires
+    reading = NOTHING._replace(coverage={"shop": lists(95, 0)})
+    said = conditions(KINDS["field_coverage"](), reading, CountHistory())["shop"].text
+    assert said == "0.0% of the pages of list have records or links in round 1, 95.0% in round 0"
+
+
 def test_walls_instead_of_pages() -> None:
     def layers(group: str, *counts: tuple[int, int, int]) -> list[FieldCoverage]:
         return [FieldCoverage(group, number, "item", "", pages, pages, walls) for number, pages, walls in counts]

@@ -126,22 +126,26 @@ def _field_coverage(rule: LowCoverage, reading: CrawlReading, history: CountHist
         enough = {row.layer for row in rows if row.round == newest and not row.field and row.asked >= rule.pages}
         before: dict[tuple[str, str], FieldCoverage] = {}
         for row in rows:
-            if row.field and row.round < newest and row.asked >= rule.pages:
+            if row.round < newest and row.asked >= rule.pages:
                 before[row.layer, row.field] = row
-        texts = []
-        for row in rows:
-            if row.round != newest or not row.field or row.layer not in enough or row.asked < rule.pages:
+        texts: dict[str, list[str]] = {}
+        # Fields first: where these have fallen, their layer says nothing more.
+        for row in sorted(rows, key=lambda row: not row.field):
+            if row.round != newest or row.layer not in enough or row.asked < rule.pages:
                 continue
             last = before.get((row.layer, row.field))
             has_fallen = last is not None and last.share - row.share >= rule.fallen - ROUNDING
-            if has_fallen or (rule.below is not None and row.share < rule.below):
-                then = f", {last.share:.1%} in round {last.round}" if last is not None else ""
-                texts.append(
-                    f"{row.layer}.{row.field} has a value in {row.share:.1%} of the records of round {newest}{then}"
-                )
+            then = f", {last.share:.1%} in round {last.round}" if last is not None else ""
+            if row.field and (has_fallen or (rule.below is not None and row.share < rule.below)):
+                found = f"{row.layer}.{row.field} has a value in {row.share:.1%} of the records of round {newest}{then}"
+                texts.setdefault(row.layer, []).append(found)
+            elif not row.field and has_fallen and row.layer not in texts:
+                found = f"{row.share:.1%} of the pages of {row.layer} have records or links in round {newest}{then}"
+                texts[row.layer] = [found]
         if texts:
-            more = f"; and {counted(len(texts) - NAMED_FIELDS, 'field')} more" if len(texts) > NAMED_FIELDS else ""
-            yield AlertCondition(group, True, "; ".join(texts[:NAMED_FIELDS]) + more)
+            every = [text for layer in sorted(texts) for text in texts[layer]]
+            more = f"; and {counted(len(every) - NAMED_FIELDS, 'field')} more" if len(every) > NAMED_FIELDS else ""
+            yield AlertCondition(group, True, "; ".join(every[:NAMED_FIELDS]) + more)
 
 
 def _blocked(rule: BlockedPages, reading: CrawlReading, history: CountHistory) -> Conditions:

@@ -128,7 +128,8 @@ class FailedRound(AlertRule):
 
 
 class LowCoverage(AlertRule):
-    """A field has a value on too few of a site's pages, or on fewer than in the round before: pages changed, or a wall came instead."""
+    """A field has a value on too few of a site's pages, or on fewer than in the round before, or fewer of a layer's pages have any records or
+    links: pages changed, or a wall came instead."""
 
     below: Share | None = None
     """The share of records below which it fires. None: it only compares."""
