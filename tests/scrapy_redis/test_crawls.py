@@ -97,11 +97,38 @@ def test_workers_may_have_different_arguments(project: Project, site: Site) -> N
     first = project.start("plain", "-a", "worker=1", CONCURRENT_REQUESTS=2)
     site.reached("/3")
     second = project.start("plain", "-a", "worker=2", CONCURRENT_REQUESTS=2)
-    second.said("start() of round 0 of plain ran once for all workers, with arguments worker (")
+    second.said("start() of round 0 of plain ran with arguments worker (")
     site.release("/3")
-    assert "ran once for all workers" not in first.ended()
+    assert "runs its own" not in first.ended()
     second.ended()
-    assert Counter(site.paths()) == Counter(["/", *PAGES])
+    assert Counter(site.paths()) == Counter(["/", *PAGES]), "what both starts yield is queued once"
+
+
+def test_workers_whose_requests_depend_on_their_arguments_each_run_their_start(
+    project: Project, site: Site, server: Server
+) -> None:
+    """As with scrapy-redis; also one that was killed and is run again, and in the next round."""
+    project.environ["SITE"] = site.url
+    add(project, PARTS)
+    site.hold("/1")
+    first = project.start("parts", "-a", "part=/1", "-O", "parts.jsonl")
+    site.reached("/1")
+    site.hold("/2")
+    second = project.start("parts", "-a", "part=/2")
+    site.reached("/2")
+    second.kill()
+    site.release("/2")
+    third = project.start("parts", "-a", "part=/2")
+    third.said("runs its own")
+    fourth = project.start("parts", "-a", "part=/3")
+    site.reached("/3")
+    site.release("/1")
+    for worker in (first, third, fourth):
+        worker.ended()
+    assert Counter(site.paths()) == Counter(["/1", "/2", "/2", "/3"]), "the page of the killed worker is fetched again"
+    for part in ("/4", "/5"):
+        project.start("parts", "-a", f"part={part}").ended()
+    assert Counter(site.paths()) == Counter(["/1", "/2", "/2", "/3", "/4", "/5"])
 
 
 SCRIPT = """
@@ -138,7 +165,7 @@ def test_crawls_of_one_process_with_different_arguments_all_run_their_start(
     for times in (1, 2):
         done = fork_server.run("script", ["/1", "/2", "/3"], environ, project.directory, 100)
         assert done.returncode == 0, done.stderr
-        assert "ran once for all workers" not in done.stderr
+        assert "runs its own" not in done.stderr
         assert Counter(site.paths()) == Counter(["/1", "/2", "/3"] * times)
 
 

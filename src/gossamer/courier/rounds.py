@@ -36,10 +36,11 @@ def start_key(group: str, number: int, place: int | str) -> AddKey:
     return AddKey(f"s{group}:{number}:{place}")
 
 
-async def bury_start(ask: Ask, sleep: Sleep, group: str, number: int, error: BaseException) -> None:
-    """Make a dead letter of a start that failed: what it yielded counts, and the rest must not go unnoticed."""
+async def bury_start(ask: Ask, sleep: Sleep, group: str, number: int, error: BaseException, whose: str = "") -> None:
+    """Make a dead letter of a start that failed: what it yielded counts, and the rest must not go unnoticed. `whose`: where a round has several
+    starts, the arguments of this one."""
     detail = "".join(traceback.format_exception(error))
-    key = AddKey(f"start {group} {number}")
+    key = AddKey(f"start {group} {number} {whose}".rstrip())
     await patiently(ask, sleep, "", Frontier.bury, group, b"", reason=START_FAILED, key=key, detail=detail)
 
 

@@ -75,6 +75,8 @@ class WorkerConfig:
     """Workers that are listed and known to be no more."""
     own_filter: Any = None
     """The project's dupefilter, where it is asked (see `with_filter`)."""
+    each_starts: bool = False
+    """Whether start() runs for each set of arguments that workers have, not once in a round."""
     max_idle: float = 0.0
     """After how many seconds a spider of scrapy-redis's kind that waits for seeds ends; 0: never."""
 
@@ -128,6 +130,10 @@ class WorkerConfig:
             feeds=shared(settings, crawler),
             arguments=note,
             given=given,
+            # Spiders that wait for tasks take those of all workers, whatever their arguments are.
+            each_starts=settings["GOSSAMER_ARGUMENTS"] == "any"
+            and not tasks
+            and getattr(spider, "mode", "") != "forever",
             max_idle=float(getattr(spider, "max_idle_time", 0) or 0) if hasattr(spider, "redis_key") else 0.0,
         )
 

@@ -90,10 +90,9 @@ class RoundMembership:
         # The worker that runs a start notes its arguments, whatever the note says now.
         if number != self.settled or state is StartState.GRANTED:
             config = scheduler.join
-            mine, same, waits = config.arguments, config.same_arguments, config.waits
             try:
                 sure = await rounds.claim(
-                    scheduler.calls.ask, scheduler.group, number, state, mine, same=same, waits=waits
+                    scheduler.calls.ask, scheduler.group, number, state, config.arguments, same=config.same_arguments
                 )
             except OtherArguments as error:
                 self._refuse(error)
@@ -107,6 +106,17 @@ class RoundMembership:
             # A start that logs in by itself begins with the cookies of its round, not with those of the last one.
             await scheduler.calls.until(scheduler.cookies.learn)
         return True
+
+    async def owes_start(self, number: int) -> bool:
+        """Whether this worker's start() has to run in a round whose start ran with other arguments."""
+        config = self._scheduler.join
+        return await rounds.owes_start(
+            self._scheduler.calls.ask,
+            self._scheduler.group,
+            number,
+            config.arguments,
+            config.settings["GOSSAMER_ROUND"],
+        )
 
     async def _has_its_arguments(self, number: int, state: StartState) -> bool:
         """Whether the spider has the arguments of its spider file; if not, the worker ends before the round, and begins again with them if it
@@ -250,5 +260,6 @@ class RoundMembership:
                 return
         if scheduler.cookies is not None:
             scheduler.cookies.recover()
+        scheduler.start.forget()
         if scheduler.start.over:
             scheduler.start.again()

@@ -113,12 +113,17 @@ def compare(group: str, info: RoundInfo, mine: str) -> None:
         )
 
 
-def _warn_of_other_start(group: str, info: RoundInfo, mine: str) -> None:
-    logger.warning(
-        "start() of round %d of %s ran once for all workers, with %s; this worker has %s, and does not run it again. If its requests depend "
-        "on the arguments, give each worker a group of its own: -s GOSSAMER_GROUP=NAME.",
-        info.round, group, info.note or "no arguments", mine or "no arguments",
+async def owes_start(ask: Ask, group: str, number: int, mine: str, choice: str) -> bool:
+    """Whether a worker whose arguments may differ from those of the others runs its own start(), after one that ran: its requests may depend on
+    them. `choice` is GOSSAMER_ROUND; one that only joins begins nothing in a round that is over."""
+    info = (await _recent(ask, group, number))[0]
+    if fits(info, mine) or (choice == "join" and info.ended is not None):
+        return False
+    logger.info(
+        "start() of round %d of %s ran with %s; this worker has %s, and runs its own. What both yield is queued once.",
+        number, group, info.note or "no arguments", mine or "no arguments",
     )  # fmt: skip
+    return True
 
 
 def process_age() -> float:
@@ -212,8 +217,6 @@ async def take_part(
         unclaimed = row.start != "done" and not info.note
         if same and info.began is not None and not unclaimed:
             compare(group, info, mine)
-        elif row.start == "done" and not (same or waits or fits(info, mine)):
-            _warn_of_other_start(group, info, mine)
         if row.start == "owed":
             # The start itself counts as one that is open.
             there = drained.open + drained.tasks - 1
@@ -257,9 +260,7 @@ async def take_part(
     return -1
 
 
-async def claim(
-    ask: Ask, group: str, number: int, state: StartState, mine: str, *, same: bool, waits: bool = False
-) -> bool:
+async def claim(ask: Ask, group: str, number: int, state: StartState, mine: str, *, same: bool) -> bool:
     """Note what a round's start runs with, or OtherArguments where it is another worker's: of several that came at once, only the
     one that runs the start knows that it is its own. Whether the round is this worker's too; False: that is not known yet."""
     info = (await _recent(ask, group, number))[0]
@@ -268,8 +269,6 @@ async def claim(
             await ask(Frontier.round_note, group, number, {"note": mine})
     elif same and (info.note or state is StartState.DONE):
         compare(group, info, mine)
-    elif state is StartState.DONE and not waits and not fits(info, mine):
-        _warn_of_other_start(group, info, mine)
     return state is StartState.GRANTED or not same or fits(info, mine)
 
 

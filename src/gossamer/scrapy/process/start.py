@@ -2,6 +2,9 @@
 
 One worker holds the start lease and runs it; the others wait until it is done, and take it over should that worker die. Its
 requests and items are added under their place in the round, so that one who begins again adds nothing twice.
+
+Where workers may have different arguments, those with others than the start ran with run their own after it, without a lease: no
+other worker could. Requests and items are then added under what they are: what several starts yield alike is there once.
 """
 
 from __future__ import annotations
@@ -9,8 +12,10 @@ from __future__ import annotations
 import inspect
 import logging
 import secrets
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from scrapy import Request
@@ -63,6 +68,12 @@ class SpiderStart:
         self.through = False
         """It has run in this round, here or elsewhere."""
         self._restarting = False
+        self._own = False
+        """It runs for this worker's arguments alone, without the lease."""
+        self._own_round = -1
+        """The last round in which it did."""
+        self._alike: Counter[str] = Counter()
+        """How many requests and items this start has yielded, by their digests."""
         self.carrying = self.burying = 0
         """Items and dead letters without a page that are on their way."""
         self._when_buried: Callable[[], None] | None = None
@@ -73,16 +84,23 @@ class SpiderStart:
         return None if known is None else known[1]
 
     def put(self, asked: FrontierRequest, place: int, request: Request) -> None:
-        self._request_adder.put(asked, self._key(place), request)
+        self._request_adder.put(asked, self._key(place, repr(asked).encode()), request)
 
-    def _key(self, place: int) -> AddKey:
-        return start_key(self._group, self._round, place)
+    def _key(self, place: int, content: bytes = b"") -> AddKey:
+        config = self._scheduler.join
+        if not config.each_starts:
+            return start_key(self._group, self._round, place)
+        if not content:
+            return start_key(self._group, self._round, f"{_digest(config.arguments.encode())}:{place}")
+        digest = _digest(content)
+        self._alike[digest] += 1
+        return start_key(self._group, self._round, f"{digest}:{self._alike[digest]}")
 
     def item(self, data: bytes | None) -> None:
         """An item without a page has passed the pipelines; None: it was dropped, or is not for the stream."""
         place = self._claim()
         if data is not None:
-            key = AddKey(f"x{secrets.token_hex(8)}") if place is None else self._key(place)
+            key = AddKey(f"x{secrets.token_hex(8)}") if place is None else self._key(place, data)
             self.carrying += 1
             self._request_adder.put(self._scheduler.request_codec.carry(data, key), key, None)
         self._items.discard(-1 if place is None else place)
@@ -137,6 +155,7 @@ class SpiderStart:
             self.over = self.through = True
             return
         place = 0
+        self._alike.clear()
         try:
             async for output in start:
                 if isinstance(output, Request):
@@ -149,7 +168,7 @@ class SpiderStart:
                 yield output
                 _place.set(None)
                 await self._calls.below(self._request_adder, BACKLOG)
-                if not self.granted:
+                if not (self.granted or self._own):
                     self._given_away()
                     return
         except CloseSpider as close:
@@ -160,7 +179,8 @@ class SpiderStart:
             raise  # the worker ends; without asyncio that is an ordinary exception
         except Exception as error:
             # As in Scrapy, what it had yielded counts and the rest does not come; the dead letter reports that.
-            await bury_start(self._calls.ask, self._calls.sleep, self._group, self._round, error)
+            whose = self._scheduler.join.arguments if self._own else ""
+            await bury_start(self._calls.ask, self._calls.sleep, self._group, self._round, error, whose)
             await self._end()
             raise
         await self._end()
@@ -169,6 +189,10 @@ class SpiderStart:
         while self._items:
             await self._calls.sleep(ITEMS_POLL)
         await self._calls.below(self._request_adder, 0)
+        if self._own:
+            self._own, self._own_round = False, self._round
+            self.over = self.through = True
+            return
         told = self.granted and await self._patiently(Frontier.started, self._group, self._scheduler.courier.token)
         self.granted = False
         if told:
@@ -216,7 +240,8 @@ class SpiderStart:
                     self.granted, self._taking = True, False
                     return True
                 if state is StartState.DONE:
-                    return False
+                    self._own = await self._is_owed()
+                    return self._own
                 if not said:
                     logger.info("Another worker runs start() of %s; waiting for it.", self._group)
                     said = True
@@ -250,6 +275,21 @@ class SpiderStart:
             except FrontierUnavailable:
                 await self._calls.sleep(pause())
 
+    async def _is_owed(self) -> bool:
+        """Whether it has to run for this worker's arguments, after one that ran with others."""
+        if not self._scheduler.join.each_starts or self._own_round == self._round:
+            return False
+        while not self._scheduler.closing:
+            try:
+                return await self._scheduler.membership.owes_start(self._round)
+            except FrontierUnavailable:
+                await self._calls.sleep(pause())
+        return False
+
+    def forget(self) -> None:
+        """The frontier went back to an older state, which may lack what was added."""
+        self._own_round = -1
+
     async def _patiently(self, verb: Verb[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await patiently(self._calls.ask, self._calls.sleep, "", verb, *args, **kwargs)
 
@@ -271,6 +311,10 @@ class SpiderStart:
         if self.granted or self._taking:
             self.granted = self._taking = False
             await give_back(self._calls.ask, Frontier.release_start, self._group, self._scheduler.courier.token)
+
+
+def _digest(content: bytes) -> str:
+    return blake2b(content, digest_size=12).hexdigest()
 
 
 async def starts(engine: Any, spider: Any) -> AsyncIterator[Any]:
