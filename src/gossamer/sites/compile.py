@@ -27,7 +27,7 @@ from gossamer.sites.request import PLAIN, RequestParts, all_filled, is_plain, na
 from gossamer.sites.secrets import Secrets, names_of
 from gossamer.sites.seeds import count, unfold
 from gossamer.sites.tables.tables import Rows, described, tables
-from gossamer.sites.tables.whole import reached, whole_layers
+from gossamer.sites.tables.whole import reached, untold, whole_layers
 from gossamer.sites.url.apart import layers_apart
 from gossamer.sites.url.head import may_refresh, meta_refresh_target, own_url
 from gossamer.sites.url.identity import Identifier
@@ -349,6 +349,10 @@ class CompiledSite:
     def whole_layers(self) -> set[str]:
         """The layers of which a round fetches all pages anew."""
         return whole_layers(self.site, self._layout.edges, self.lanes())
+
+    def untold_layers(self) -> dict[str, list[str]]:
+        """The layers of which no round can tell which rows are gone, with those because of which."""
+        return untold(self.site, self._layout.edges, self.lanes())
 
     def reached(self, layers: Iterable[str]) -> set[str]:
         """The layers that pages of these lead to."""

@@ -147,6 +147,8 @@ def layer(text: str) -> str:
         (BEGIN + "schedule: {cron: '*/10 * * * *', jitter: 11m}\nlayers: {a: {}}\n", "warning: schedule.jitter: the jitter is longer"),
         # ways
         (BEGIN + "layers: {a: {}, b: {match: ^/b}, c: {}}\n", "warning: layers.b: nothing leads to layer b"),
+        (BEGIN + "layers: {a: {fields: {t: h1}}}\nstore: {a: {gone: true}}\n", "warning: store.a.gone: no row is ever gone: pages of this layer are fetched once, and never again (write seen: round in the layer, and in those that lead to it)"),
+        (BEGIN + "layers: {a: {follow: {css: a, to: b}}, b: {seen: round, fields: {t: h1}}}\nstore: {b: {gone: true}}\n", "warning: store.b.gone: no round can tell which rows are gone: pages that lead here may be fetched once and never again (a) (write seen: round there, too, or for the whole site)"),
         (BEGIN + "layers: {a: {match: ^/, follow: {css: a, to: b, pass: t}, fields: {t: h1}}, b: {fields: {x: {from: parent.tt}}}}\n", "warning: layers.b.fields.x.from: nothing passes tt to this layer (did you mean t?)"),
         # store
         (layer("") + "store: {aa: {}}\n", "store.aa: there is no layer aa (did you mean a?)"),

@@ -40,6 +40,7 @@ class GoneRows:
         while True:
             try:
                 layers, why = await self._whole(site, number, info, birth)
+                why = "; ".join(filter(None, (why, _never(site))))
                 count = await self._record_sink.settle_round(site, number, layers)
                 break
             except StoreUnavailable as error:
@@ -104,6 +105,14 @@ def _why_other(gaps: Iterable[Gap], birth: str) -> str:
     if len(known["start"] | known["rules"]) > 1:
         return "the site's file changed while it ran"
     return ""
+
+
+def _never(site: ServedSite) -> str:
+    """Of which layers no round can tell it, hardly on purpose."""
+    return "; ".join(
+        f"in {name}: pages of {', '.join(because)} are fetched once and never again (seen)"
+        for name, because in sorted(site.compiled.untold_layers().items())
+    )
 
 
 def _named(layers: Iterable[str]) -> str:

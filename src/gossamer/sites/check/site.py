@@ -23,7 +23,7 @@ from gossamer.sites.check.refresh import check_refresh
 from gossamer.sites.check.requirements import check_needs
 from gossamer.sites.check.rules import check_rules
 from gossamer.sites.check.schedule import check_schedule
-from gossamer.sites.check.store import check_store
+from gossamer.sites.check.store import check_rounds_of_gone, check_store
 from gossamer.sites.check.values import check_variables
 from gossamer.sites.file.environment import wrong_references
 from gossamer.sites.file.messages import problem_at
@@ -353,6 +353,7 @@ def _check_ways(checker: Checker) -> None:
     check_hosts(checker, layout.hosts or ())
     check_rules(checker, layout)
     check_first_turns(checker, layout)
+    check_rounds_of_gone(checker, layout)
     reached = layout.reached()
     for name, layer in site.layers.items():
         if (site.seeds or site.refresh) and name not in reached:

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 from gossamer.errors import StoreError
 from gossamer.model.table import GAPS, GONE, PAGES, SOURCES, Table
 from gossamer.model.table_layout import merged, shapes_of
+from gossamer.sites import plan
 from gossamer.sites.file.params import names_in
 from gossamer.sites.file.problems import Path, did_you_mean
 from gossamer.sites.format import FieldRule, Layer, StoreRule, stored_fields
 from gossamer.sites.tables.parts import continues
 from gossamer.sites.tables.tables import EXTRA, column_of, described
+from gossamer.sites.tables.whole import untold
 
 if TYPE_CHECKING:
     from gossamer.sites.check.site import Checker
+    from gossamer.sites.plan import LayerGraph
 
 URL = "url"
 _NEXT = re.compile(r"\bnext\b|pagina|[-_]next|next[-_]", re.IGNORECASE)
@@ -252,6 +255,24 @@ def _check_gone(checker: Checker, layer: Layer, rule: StoreRule, path: Path) -> 
     named = [column_of(rule, name) for name in (*stored_fields(layer.fields), *rule.types, *rule.add)]
     if GONE in (name.lower() for name in (*named, *(name for fields in nested for name in fields))):
         checker.add((*path, "gone"), f"{GONE} is the column that gone writes", "rename your own column")
+
+
+def check_rounds_of_gone(checker: Checker, layout: LayerGraph) -> None:
+    """Whether a round can tell which rows are gone."""
+    for name, because in untold(checker.site, layout.edges, plan.lanes(layout)).items():
+        path: Path = ("store", name, "gone")
+        if because == [name]:
+            checker.warn(
+                path,
+                "no row is ever gone: pages of this layer are fetched once, and never again",
+                "write seen: round in the layer, and in those that lead to it",
+            )
+        else:
+            checker.warn(
+                path,
+                f"no round can tell which rows are gone: pages that lead here may be fetched once and never again ({', '.join(because)})",
+                "write seen: round there, too, or for the whole site",
+            )
 
 
 def _missing(name: str, layer: Layer, known: Iterable[str]) -> tuple[str, str]:
