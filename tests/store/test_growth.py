@@ -130,3 +130,13 @@ async def test_a_history_carries_what_other_workers_brought_and_ends_it(store: S
     with Store.open(url) as other:
         await change(other, TableGrowth(other), price=None)
     assert sql("SELECT price, colour FROM changes ORDER BY valid_from") == [(1, "red"), (2, "red"), (None, "red")]
+
+
+async def test_columns_that_others_made_and_that_cannot_be_empty_are_left_alone(
+    store: Store, url: str, sql: Sql
+) -> None:
+    await write(store, TableGrowth(store), {"sku": "a", "price": 1})
+    sql("ALTER TABLE lamps ADD COLUMN rating INTEGER DEFAULT 5 NOT NULL")
+    with Store.open(url) as other:
+        await write(other, TableGrowth(other), {"sku": "a", "price": None}, {"sku": "b", "price": 2})
+    assert sql("SELECT sku, price, rating FROM lamps ORDER BY sku") == [("a", None, 5), ("b", 2, 5)]

@@ -43,7 +43,8 @@ def as_found(connection: Connection, database: Database, table: Table) -> Table:
     others = [
         Column(name, kind)
         for name, there in found.items()
-        if name not in described and name not in table.key and (kind := _kind_of(database, there)) is not None
+        if there.nullable and name not in described and name not in table.key
+        if (kind := _kind_of(database, there)) is not None
     ]
     table = table._replace(columns=(*table.columns, *key, *others))
 
