@@ -43,6 +43,15 @@ def export(
     heard: Callable[[int], None],
 ) -> ExportResult:
     """Write the items that FILE, or the consumer, does not have. `heard` is called with how many are written."""
+    try:
+        return _export(frontier, plan, heard)
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(plan.path)  # a full disk names none
+        raise
+
+
+def _export(frontier: ValkeyFrontier, plan: ExportPlan, heard: Callable[[int], None]) -> ExportResult:
     if plan.form == "parquet":
         parquet.package()
     owner = {"crawl": frontier.crawl, "group": plan.group, "consumer": plan.consumer, "format": plan.form}

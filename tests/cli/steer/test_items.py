@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import signal
@@ -24,6 +25,7 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.items import lines as item_lines
 from gossamer.items import position
 from gossamer.items.consumer import ItemConsumer
+from gossamer.items.export import SUFFIXES, ExportPlan, export
 from gossamer.model import GroupPolicy, LanePolicy, Lease, Request, Settlement, Token
 from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Server
@@ -311,6 +313,23 @@ class TestExport:
         Path("out.jsonl").unlink()
         command("items", "export", "g", "out.jsonl")
         assert numbers(Path("out.jsonl")) == list(range(3))
+
+    @FILES
+    def test_a_full_disk_is_named_by_the_file_and_loses_nothing(
+        self, command: Command, frontier: ValkeyFrontier, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        produce(frontier, numbered(0, 3))
+
+        def full(*told: Any) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        with monkeypatch.context() as small:
+            small.setattr(*((os, "fsync") if name.endswith(".parquet") else (item_lines, "sync")), full)
+            form = SUFFIXES[Path(name).suffix]
+            with pytest.raises(OSError, match=f"No space left on device: '{name}'"):
+                export(frontier, ExportPlan("g", "", Path(name), form), print)
+        command("items", "export", "g", name)
+        assert numbers(Path(name)) == list(range(3))
 
     @FILES
     def test_one_export_at_a_time(self, command: Command, frontier: ValkeyFrontier, name: str) -> None:
