@@ -180,6 +180,20 @@ def test_a_round_that_is_over_is_written_with_what_is_there(place: Place) -> Non
         assert left(place) == ["out.json"]
 
 
+def test_a_file_lacks_pages_that_had_not_changed_before_it_was_asked_for(place: Place) -> None:
+    with Site() as site:
+        write(place, site, True, True)
+        serve(site, {1: 1, 2: 2, 3: 3})
+        place.run("crawl", "site.yaml", "-O", "out.json")
+        serve(site, {1: 1, 2: 2, 3: 4}, frozenset({1, 2}))
+        place.run("crawl", "site.yaml")
+        said = place.said("crawl", "site.yaml", "--resume", "-O", "late.json", code=4)[1]
+        assert "lacks 3 of the records" in said
+        assert json.loads((place.directory / "late.json").read_text()) == []
+        place.run("crawl", "site.yaml", "-O", "out.json")
+        assert records(place.directory / "out.json") == Counter({(1, 1): 1, (2, 2): 1, (3, 4): 1})
+
+
 @pytest.mark.parametrize("exported", [False, True])
 def test_items_of_earlier_rounds_that_nobody_has_written_are_named(place: Place, exported: bool) -> None:
     """They go at the limit, as soon as the file has what comes after them."""

@@ -46,7 +46,7 @@ STREAM = {"GOSSAMER_ITEMS": "stream"}
 
 
 class FeedResult(NamedTuple):
-    """How many records FILE has, and how many of the round it lacks."""
+    """How many records FILE has, and how many of the round it lacks, at least: a page that has not changed counts as one."""
 
     written: int
     lacking: int
@@ -159,7 +159,8 @@ class SiteFeed:
             self._spool.unlink(missing_ok=True)
             self._position.unlink(missing_ok=True)
         info = next((one for one in frontier.rounds(self._site, ROUNDS) if one.round == info.round), info)
-        return FeedResult(written, max(0, info.items - written))
+        rows = [row for row in frontier.coverage([self._site]) if row.round == info.round]
+        return FeedResult(written, max(0, info.items - written) + sum(row.unstreamed for row in rows))
 
     def report(self, result: FeedResult) -> None:
         """Say what FILE has."""

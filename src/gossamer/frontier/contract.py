@@ -201,7 +201,8 @@ class Frontier(Protocol):
 
     def coverage(self, groups: Sequence[str]) -> list[FieldCoverage]:
         """What the fields of these groups' layers had in the last 10 rounds, by group, round, layer and field. Workers send it as counters
-        `coverage/ROUND|LAYER|n` (pages; `v`: with records or links, `b`: walls) and `coverage/ROUND|LAYER.FIELD|n` (asked; `v`: with a value)."""
+        `coverage/ROUND|LAYER|n` (pages; `v`: with records or links, `b`: walls, `u`: unchanged
+        and not in the stream) and `coverage/ROUND|LAYER.FIELD|n` (asked; `v`: with a value)."""
 
     def drop_lane(self, lane: str) -> Iterator[int]:
         """Empty a lane and delete it, in bounded steps; yield how many requests each step dropped. Leased requests

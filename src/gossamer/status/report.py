@@ -168,7 +168,7 @@ def why_unknown(info: RoundInfo) -> str:
 
 def coverage(frontier: ValkeyFrontier, groups: Sequence[str]) -> list[FieldCoverage]:
     """What the fields of these groups' layers had in their last rounds; by group, layer and field, the newest round first."""
-    rows = frontier.coverage(groups)
+    rows = [row for row in frontier.coverage(groups) if row.asked or row.blocked]
     return sorted(rows, key=lambda row: (row.group, row.layer, row.field, -row.round))
 
 

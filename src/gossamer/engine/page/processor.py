@@ -242,7 +242,7 @@ class PageProcessor:
                 # The server answers for another version than the one that was read: the next try has the page whole.
                 await self._forget(site, known)
                 raise PageFailed("invalid", "status 304 for another version (ETag) than the one that was asked for.")
-            if (items := await self._reader.unchanged(layer, response)) is None:
+            if (items := await self._reader.unchanged(layer, request, response)) is None:
                 # It had no record, or its row is gone: it is fetched whole, for which it can do nothing.
                 await self._forget(site, known)
                 return Settlement(lease, Ending.RETRY)

@@ -426,8 +426,11 @@ class PageReader:
             and _rows(layer) is None
         )
 
-    async def unchanged(self, layer: ServedLayer, response: Response) -> list[bytes] | None:
+    async def unchanged(self, layer: ServedLayer, request: PageRequest, response: Response) -> list[bytes] | None:
         """The records of a page that has not changed, as items, if they are wanted: from the store. None if they are not there."""
+        if not self._streams and layer.rule is not None and layer.site.compiled.brings_records(layer.name):
+            counters = self._site_counters.of(layer.site.name)
+            counters.add(f"{COVERAGE}{self._round(layer, request)}|{layer.name}|u")
         if not self._streams or layer.rule is None or (rows := _rows(layer)) is None:
             return []
         url = layer.site.compiled.canonical(layer.name, response.url)

@@ -138,7 +138,8 @@ def read_crawl(
 def _by_group(rows: Sequence[FieldCoverage]) -> dict[str, list[FieldCoverage]]:
     found: dict[str, list[FieldCoverage]] = {}
     for row in rows:
-        found.setdefault(row.group, []).append(row)
+        if row.asked or row.blocked:
+            found.setdefault(row.group, []).append(row)
     return found
 
 

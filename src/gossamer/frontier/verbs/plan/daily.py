@@ -12,7 +12,7 @@ from gossamer.model import DailyCounts, FieldCoverage
 BEGIN = date(1970, 1, 1)
 NAMES = {"done": "finished", "expired": "lost"}
 """The names that are different on the server."""
-COVERAGE = {"n": "asked", "v": "found", "b": "blocked"}
+COVERAGE = {"n": "asked", "v": "found", "b": "blocked", "u": "unstreamed"}
 """What is counted of a field or a layer, as it ends the name of a counter."""
 
 
@@ -49,7 +49,9 @@ class DailyVerbs:
                 if what in COVERAGE:
                     row[COVERAGE[what]] = int(float(number))
         return [
-            FieldCoverage(*place, row.get("asked", 0), row.get("found", 0), row.get("blocked", 0))
+            FieldCoverage(
+                *place, row.get("asked", 0), row.get("found", 0), row.get("blocked", 0), row.get("unstreamed", 0)
+            )
             for place, row in sorted(counted.items())
         ]
 

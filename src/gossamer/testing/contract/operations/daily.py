@@ -141,11 +141,19 @@ class TestCoverage:
     def test_workers_count_together_by_round(self, crawl: Crawl) -> None:
         crawl.define()
         for _ in range(2):
-            changes = {"0|a|n": 3.0, "0|a|v": 2.0, "0|a|b": 1.0, "0|a.b.c|n": 5.0, "0|a.b.c|v": 4.0, "1|a.b.c|n": 1.0}
+            changes = {
+                "0|a|n": 3.0,
+                "0|a|v": 2.0,
+                "0|a|b": 1.0,
+                "0|a|u": 3.0,
+                "0|a.b.c|n": 5.0,
+                "0|a.b.c|v": 4.0,
+                "1|a.b.c|n": 1.0,
+            }
             told = [CounterChange("g", f"coverage/{name}", value) for name, value in changes.items()]
             crawl.frontier.exchange(Token.fresh(), counters=told)
         assert crawl.frontier.coverage(["g", "nobody"]) == [
-            FieldCoverage("g", 0, "a", "", 6, 4, 2),
+            FieldCoverage("g", 0, "a", "", 6, 4, 2, 6),
             FieldCoverage("g", 0, "a", "b.c", 10, 8),
             FieldCoverage("g", 1, "a", "b.c", 2, 0),
         ]
