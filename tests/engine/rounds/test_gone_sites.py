@@ -243,3 +243,30 @@ def test_a_row_that_two_sites_bring_is_gone_when_both_have_lost_it(place: Place,
         crawl(place, other, {"c": ""}, file="other.yaml")
         assert gone(place) == {"a": True, "b": False, "c": False}
         assert (noted(place), noted(place, "other")) == ((0, ""), (1, ""))
+
+
+def test_a_broken_page_that_keeps_a_row_is_named(place: Place) -> None:
+    with Site() as site:
+        place.write(
+            f"""
+site: shop
+seeds: [{site.url}/list]
+politeness: {{robots: ignore}}
+seen: round
+layers: {{rows: {{format: csv, records: {{jmespath: "[]"}}, fields: {{name: {{jmespath: name}}}}}}}}
+store: {{rows: {{table: items, key: [name], gone: true}}}}
+"""
+        )
+        for body, count, note in (
+            ("a,1\nb,1\nc,1\n", 0, ""),
+            (
+                "b,1\nc,1,9\n",
+                0,
+                "which rows are gone is unknown in rows: pages that are not well-formed, or lack required fields, keep the rows that they had",
+            ),
+            ("b,1\nc,1\n", 1, ""),
+            ("b,1\nc,1,9\n", 0, ""),
+        ):
+            site.on("/list", Reply(body="name,size\n" + body, headers={"Content-Type": "text/csv"}))
+            place.crawl("site.yaml")
+            assert noted(place) == (count, note)

@@ -69,6 +69,8 @@ class GoneRows:
         if why := _why_other(gaps, birth):
             return set(), f"in {_named(wanted)}: {why}"
         found = [gap for gap in gaps if gap.kind in ("gap", "empty")]
+        # Other rows of these layers may be gone all the same.
+        kept = "; ".join(f"in {gap.layer}: {gap.detail}" for gap in gaps if gap.kind == "kept" and gap.layer in wanted)
         lacking: set[str] = set()
         for gap in found:
             lacking |= site.compiled.reached([gap.layer]) if gap.layer else wanted
@@ -76,9 +78,9 @@ class GoneRows:
                 lacking.add(gap.layer)
         lacking &= wanted
         if not lacking:
-            return wanted, ""
+            return wanted, kept
         reasons = "; ".join(dict.fromkeys(f"{gap.detail} ({gap.layer})" if gap.layer else gap.detail for gap in found))
-        return wanted - lacking, f"in {_named(lacking)}: {reasons}"
+        return wanted - lacking, "; ".join(filter(None, (f"in {_named(lacking)}: {reasons}", kept)))
 
     async def _why_none(self, site: ServedSite, number: int, info: RoundInfo | None) -> str:
         if self._only:

@@ -35,6 +35,7 @@ AT_ONCE = 500
 
 RECORDS = 2
 """What `held` is in the line of a page with records."""
+KEPT = "pages that are not well-formed, or lack required fields, keep the rows that they had"
 EMPTY = "pages have none of the records or links that they had before"
 
 _Page = tuple[int, int, int]
@@ -97,6 +98,8 @@ def _note(
         source = source._replace(has_records=source.has_records or bool(rows))
         source = _judged(connection, tables, source, lines)
         change = _changes(source, rows, lines)
+        if source.outcome is PageOutcome.ADDED and source.round is not None and _keeps_others(rows, lines):
+            gaps.note(connection, tables, source.site, source.round, Gap("kept", source.layer_name, KEPT))
         changed |= {(*page, record): line for record, line in change.items()}
         missing: Mapping[int, _Line] = {}
         if source.outcome is PageOutcome.UNCHANGED:
@@ -163,6 +166,12 @@ def _judged(
     if source.outcome is PageOutcome.UNCHANGED and page.held < RECORDS and not is_again:
         return source._replace(outcome=PageOutcome.READ)
     return source
+
+
+def _keeps_others(rows: Sequence[PreparedRow], known: Mapping[int, _Line]) -> bool:
+    """Whether a page brought rows before that do not come with it."""
+    held = {record for record, line in known.items() if record and line.held}
+    return bool(held) and not held <= {number_of(one.shape.name, *one.identity) for one in rows}
 
 
 def _level(source: PageSource) -> int:
