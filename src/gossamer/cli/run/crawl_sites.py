@@ -129,7 +129,7 @@ def crawl_loaded(
                 raise typer.Exit(exit_codes.LACKING)
             return None
         seeds = SeedCounts(frontier, groups, asked.resume)
-        fields = FieldCounts(frontier, [site for site in sites if site.site in groups])
+        fields = FieldCounts(frontier, [site for site in sites if site.site in groups], asked.layer)
         then = {name: read_progress_of(frontier, [name]) for name in groups}
         local = [digest(one.text) for one in texts]
         words = {**given, **round_file.STREAM} if feed is not None else given

@@ -133,9 +133,11 @@ NOTICES: Final[Mapping[str, Notice]] = {
 
 
 class FieldCounts:
-    """Which fields of the sites were found on no page since this was made, and which had values that could not be converted."""
+    """Which fields of the sites were found on no page since this was made, and which had values that could not be converted. `only`: the one
+    layer that is crawled, whose links to others are not followed."""
 
-    def __init__(self, frontier: ValkeyFrontier, sites: Sequence[SiteSpec]) -> None:
+    def __init__(self, frontier: ValkeyFrontier, sites: Sequence[SiteSpec], only: str = "") -> None:
+        self._only = only
         self._sites = {site.site: site for site in sites}
         self._before = self._counters(frontier)
         self._figures: dict[str, dict[str, dict[str, int]]] = {}
@@ -164,7 +166,7 @@ class FieldCounts:
         reached = {row.lane for row in counts.lanes if row.added or row.duplicates or row.pages}
         for row in counts.groups:
             site = self._sites.get(row.group)
-            if site is not None and not row.open:  # Else they may come yet.
+            if site is not None and not row.open and not self._only:  # Else they may come yet.
                 others = {rule.layer for rule in site.refresh} | _tables_of_functions(site)
                 known = {name for name in site.layers if f"{row.group}.{name}" in reached}
                 self._unreached[row.group] = [
