@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import Iterator
 
 import pytest
 from tests.support.native_crawl import Crawl
 from tests.support.site import Reply, Site, Visit
+
+from gossamer import Page, Record
 
 PAGES = 120
 FILE = """
@@ -181,6 +184,39 @@ async def test_a_field_that_was_on_half_of_the_pages_is_held_when_it_is_on_none(
             await crawl.run()
     assert held == ["", "held: item.price", "", "held: item.price"]
     assert prices(crawl)["9"] >= 10
+
+
+def posts(page: Page) -> Iterator[Record | dict[str, object]]:
+    """A layer's function: the thread, and its posts as records of another layer."""
+    yield {"id": page.url, "name": page.css("h1::text").get()}
+    yield Record("post", {"id": page.url, "text": page.css("b::text").get()})
+
+
+async def test_records_of_other_layers_count_as_those_of_the_layer_whose_function_yields_them(
+    crawl: Crawl, site: Site
+) -> None:
+    layers = "item: {match: '^/item/', handler: 'tests.engine.rounds.test_hold:posts'}\n      post: {handler: 'tests.engine.rounds.test_hold:posts'}"
+    text = FILE.replace("NUMBER", "30").replace("FOLDER", str(crawl.folder))
+    first = text.index("item: {match")
+    text = text[:first] + layers + text[text.index("\n    database:") :]
+    crawl.push(text.replace("item: {table: items}", "item: {table: items, key: [id]}, post: {table: posts, key: [id]}"))
+
+    def answer(visit: Visit) -> Reply | None:
+        has_text = int(visit.path.rpartition("/")[2]) % 2
+        return Reply(body=f"<h1>lamp</h1>{'<b>9</b>' if has_text else ''}")
+
+    site.answer(answer)
+    held = []
+    for number in range(3):
+        if number:
+            next_round(crawl, number)
+        await crawl.run()
+        held.append(paused(crawl).partition(" has")[0])
+        with crawl.frontier() as frontier:
+            frontier.resume(group="shop")
+        if held[-1]:
+            await crawl.run()
+    assert held == ["held: post.text", "", ""]
 
 
 async def test_few_pages_say_nothing(crawl: Crawl, site: Site) -> None:

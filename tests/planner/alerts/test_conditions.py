@@ -153,6 +153,12 @@ def test_lists_that_have_no_records_any_more() -> None:
     assert said == "0.0% of the pages of list have records or links in round 1, 95.0% in round 0"
 
 
+def test_fields_of_records_that_functions_yield_for_other_layers() -> None:
+    rows = [FieldCoverage("shop", number, "thread", "", 30, 30) for number in range(2)]
+    rows += [FieldCoverage("shop", number, "post", "text", 90, found) for number, found in enumerate((90, 3))]
+    assert found("field_coverage", NOTHING._replace(coverage={"shop": rows})) == {"shop": True}
+
+
 def test_walls_instead_of_pages() -> None:
     def layers(group: str, *counts: tuple[int, int, int]) -> list[FieldCoverage]:
         return [FieldCoverage(group, number, "item", "", pages, pages, walls) for number, pages, walls in counts]

@@ -6,7 +6,7 @@ What counts is the whole fleet: the coverage that the crawl keeps, with what thi
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from gossamer.courier.transport import Ask
 from gossamer.engine.records import RecordSink
@@ -45,27 +45,26 @@ class _Tally:
             for name, counts in coverage.items():
                 tally[name] = _sum(tally.get(name, NONE), counts)
 
-    def learn(self, rows: Iterable[FieldCoverage], layer: str, round: int, limit: float) -> None:
+    def learn(self, rows: Sequence[FieldCoverage], layer: str, round: int, limit: float) -> None:
         """Take over what the fleet has read."""
         self.own, self.own_pages = {}, 0
         last = dict[str, FieldCoverage]()
-        own = [row for row in rows if row.layer == layer]
-        pages = {row.round: row.asked for row in own if not row.field}
-        for row in own:
-            name = f"{layer}.{row.field}"
+        # The page of a function may have records of other layers, too.
+        every = [(f"{row.layer}.{row.field}", row) for row in rows if row.field]
+        own = [(name, row) for name, row in every if row.layer == layer or name in self.every]
+        pages = {row.round: row.asked for row in rows if row.layer == layer and not row.field}
+        self.known_pages = pages.get(round, self.known_pages)
+        for name, row in own:
             if row.round == round:
-                if row.field:
-                    self.known[name] = row.asked, row.found
-                else:
-                    self.known_pages = row.asked
-            elif row.round < round and row.field and pages.get(row.round, 0) >= PAGES_MIN:
+                self.known[name] = row.asked, row.found
+            elif row.round < round and pages.get(row.round, 0) >= PAGES_MIN:
                 last[name] = row
         self.before = {name: row.share for name, row in last.items() if row.share < limit}
         self.is_known = True
 
     def lowest(self, limit: float) -> tuple[str, int, int] | None:
         """The field with the smallest share below the limit, and its numbers. One that was below it before may fall by as much as one that
-        was whole."""
+        was whole, and to half of what it was: the first pages say little of a share."""
         pages, of_fleet = self.known_pages + self.own_pages, True
         if pages < self.every_pages:
             # What this worker has read may still be on its way.
@@ -77,7 +76,8 @@ class _Tally:
             asked, found = (
                 _sum(self.known.get(name, NONE), self.own.get(name, NONE)) if of_fleet else self.every.get(name, NONE)
             )
-            least = limit - 1.0 + self.before.get(name, 1.0)
+            before = self.before.get(name)
+            least = limit if before is None else min(before / 2, before - 1.0 + limit)
             if asked and found / asked < least and (low is None or found / asked < low[2] / low[1]):
                 low = name, asked, found
         return low
@@ -120,7 +120,7 @@ class RoundHolds:
         paused = [row.paused for row in (await self._ask(Frontier.counts, site)).groups]
         if paused and paused[0].startswith(HELD):
             return paused[0]
-        if f"{HELD}{layer.name}." in note:
+        if any(f"{HELD}{one}." in note for one in (layer.name, name.partition(".")[0])):
             # Somebody has looked at this layer, and resumed the round.
             tally.is_accepted = True
             return ""

@@ -123,7 +123,8 @@ def _failed_round(rule: FailedRound, reading: CrawlReading, history: CountHistor
 def _field_coverage(rule: LowCoverage, reading: CrawlReading, history: CountHistory) -> Conditions:
     for group, rows in reading.coverage.items():
         newest = max(row.round for row in rows)
-        enough = {row.layer for row in rows if row.round == newest and not row.field and row.asked >= rule.pages}
+        # Layers without pages of their own have records of others' pages.
+        few = {row.layer for row in rows if row.round == newest and not row.field and row.asked < rule.pages}
         before: dict[tuple[str, str], FieldCoverage] = {}
         for row in rows:
             if row.round < newest and row.asked >= rule.pages:
@@ -131,7 +132,7 @@ def _field_coverage(rule: LowCoverage, reading: CrawlReading, history: CountHist
         texts: dict[str, list[str]] = {}
         # Fields first: where these have fallen, their layer says nothing more.
         for row in sorted(rows, key=lambda row: not row.field):
-            if row.round != newest or row.layer not in enough or row.asked < rule.pages:
+            if row.round != newest or row.layer in few or row.asked < rule.pages:
                 continue
             last = before.get((row.layer, row.field))
             has_fallen = last is not None and last.share - row.share >= rule.fallen - ROUNDING
