@@ -19,9 +19,10 @@ from gossamer.scrapy.process.refusal import RefusedScheduler
 from gossamer.scrapy.settings import loaded
 from gossamer.scrapy_redis.connection import RedisError
 from gossamer.scrapy_redis.fleet.backend import reasons, said
+from gossamer.scrapy_redis.fleet.config import worker_settings
 from gossamer.scrapy_redis.fleet.scheduler import LeasingScheduler
 from gossamer.scrapy_redis.shared.scheduler import QueueScheduler
-from gossamer.settings import DEFAULT
+from gossamer.settings import DEFAULT, Settings
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -38,6 +39,11 @@ class Scheduler(QueueScheduler):
     def on_frontier(cls, settings: BaseSettings) -> bool:
         """Whether a project with these settings is on the frontier."""
         return not reasons(cls, Scheduler, settings)
+
+    @staticmethod
+    def worker_settings(settings: BaseSettings, spider: type[Spider]) -> Settings:
+        """What is in force for the workers of a spider, for those who start them: server, rounds and arguments."""
+        return worker_settings(settings, spider)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Any:

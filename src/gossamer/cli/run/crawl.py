@@ -137,7 +137,9 @@ def begin(frontier: ValkeyFrontier, found: FoundSpider, arguments: dict[str, str
     recent = frontier.rounds(group, rounds.RECENT)
     info, same = next(iter(recent), None), found.ours["GOSSAMER_ARGUMENTS"] == "same"
     left = position.waiting(frontier, group)
-    if not frontier.drained(group).drained:
+    since = frontier.counts(group).now - rounds.process_age()
+    refused = rounds.why_not(choice, recent, since, mine=mine, same=same) if recent else ""
+    if not rounds.is_over(frontier.drained(group), info, "" if resume or refused else choice):
         [start] = [row.start for row in frontier.counts(group).groups if row.group == group]
         claimed = info is not None and info.began is not None and (start == "done" or info.note)
         if info is not None and claimed and same:
@@ -161,8 +163,7 @@ def begin(frontier: ValkeyFrontier, found: FoundSpider, arguments: dict[str, str
     if resume:
         output.write_notice(f"nothing is left of {group}; without --resume a new round begins")
         return None
-    since = frontier.counts(group).now - rounds.process_age()
-    if recent and (refused := rounds.why_not(choice, recent, since, mine=mine, same=same)):
+    if refused:
         output.write_notice(f"round {then.round} of {group} is over: {refused}")
         return None
     token = Token.fresh()

@@ -31,6 +31,7 @@ from gossamer.errors import (
 from gossamer.frontier.contract import Frontier
 from gossamer.model import EndState, PartitionState, RoundInfo, StartState, Token
 from gossamer.model.plural import counted, counted_are
+from gossamer.model.reply import Drained
 from gossamer.scrapy import spider_file
 from gossamer.scrapy.process.exit_code import on_command_line
 from gossamer.sites.format import Schedule
@@ -188,6 +189,13 @@ class RoundEnding(OtherArguments):
     """The last round was begun with other arguments, and its workers are about to end."""
 
 
+def is_over(drained: Drained, info: RoundInfo | None, choice: str) -> bool:
+    """Whether nothing is left of a round. For a run that begins the next one in any case (GOSSAMER_ROUND is new), tasks that came after the
+    round's end are of that one."""
+    ended = info is not None and info.ended is not None
+    return drained.drained or (choice == "new" and ended and not drained.open)
+
+
 async def take_part(
     ask: Ask,
     group: str,
@@ -211,9 +219,7 @@ async def take_part(
     info = recent[0]
     since = counts.now - (time.monotonic() - began)
     refused = why_not(choice, recent, since, mine=mine, same=same, waits=waits)
-    # Tasks that came after a round's end are of the next one.
-    over = choice == "new" and info.ended is not None and not drained.open and not refused
-    if not (drained.drained or over):
+    if not is_over(drained, info, "" if refused else choice):
         unclaimed = row.start != "done" and not info.note
         if same and info.began is not None and not unclaimed:
             compare(group, info, mine)

@@ -81,9 +81,19 @@ def look_up(spider: str, arguments: Mapping[str, str], given: Mapping[str, Any])
     kind = _from_file(Path(spider)) if _is_file(spider) else _from_project(spider, settings)
     kind.update_settings(settings)
     _join_in(settings)
-    ours = loaded(settings)
+    ours = _in_force(settings, kind)
     group = ours["GOSSAMER_GROUP"] or arguments.get("name") or kind.name
     return FoundSpider(kind, group_name(group), settings, ours)
+
+
+def _in_force(settings: Settings, kind: type[Spider]) -> Ours:
+    """Our settings as the workers have them: schedulers of other names (gossamer.scrapy_redis) read more than ours."""
+    scheduler = named_scheduler(settings)
+    named = load_object(scheduler) if scheduler is not None else None
+    if named is not None and part_of(named, settings) and hasattr(named, "worker_settings"):
+        found: Ours = named.worker_settings(settings, kind)
+        return found
+    return loaded(settings)
 
 
 def run(spider: str, arguments: Mapping[str, str], given: Mapping[str, Any]) -> SpiderEnd:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
+from scrapy.settings import BaseSettings
 
 from gossamer.model import LanePolicy, Order
 from gossamer.scrapy.config import WorkerConfig
@@ -29,7 +30,7 @@ def worker_config(crawler: Crawler) -> WorkerConfig:
     """How the crawler's spider joins the crawl."""
     spider = crawler.spider
     assert spider is not None
-    settings = _settings(crawler, spider)
+    settings = worker_settings(crawler.settings, spider)
     worker_config = WorkerConfig.from_crawler(crawler, settings)
     seen = seen_policy(settings)
     lanes = declared(spider, seen, _order(crawler))
@@ -57,9 +58,8 @@ def seeds_lane(number: int) -> str:
     return f"seeds-{number}"
 
 
-def _settings(crawler: Crawler, spider: Spider) -> Settings:
+def worker_settings(project: BaseSettings, spider: Spider | type[Spider]) -> Settings:
     """The frontier's settings, with those of scrapy-redis in place of what is not set under our names."""
-    project = crawler.settings
     persist = project.getbool("SCHEDULER_PERSIST")
     forever = getattr(spider, "mode", "drained") == "forever"
     idle = getattr(spider, "max_idle_time", 0) if forever else project.getint("SCHEDULER_IDLE_BEFORE_CLOSE")
@@ -70,8 +70,8 @@ def _settings(crawler: Crawler, spider: Spider) -> Settings:
         "GOSSAMER_MODE": "forever" if forever or idle else "drained",
         "GOSSAMER_IDLE_SECONDS": idle or 0,
     }
-    if getattr(spider, "redis_batch_size", None):
-        meant["GOSSAMER_TASKS_BATCH"] = spider.redis_batch_size  # type: ignore[attr-defined]
+    if batch := getattr(spider, "redis_batch_size", None):
+        meant["GOSSAMER_TASKS_BATCH"] = batch
     said = loaded(project)
     return frontier_settings(project, {name: value for name, value in meant.items() if said.source(name) == DEFAULT})
 
