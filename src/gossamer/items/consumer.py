@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -17,8 +17,16 @@ class ItemConsumer:
     """Registers a named consumer. `positions` is where it stands, which is the later of what the server and the file (`known`) say: each
     may have missed the other's last word. One without a name ("") holds nothing, and stands where its file says."""
 
-    def __init__(self, frontier: ValkeyFrontier, group: str, consumer: str, known: Mapping[int, str]) -> None:
+    def __init__(
+        self,
+        frontier: ValkeyFrontier,
+        group: str,
+        consumer: str,
+        known: Mapping[int, str],
+        noticed: Callable[[], None] = lambda: None,
+    ) -> None:
         self._frontier, self.group, self.consumer = frontier, group, consumer
+        self._noticed = noticed
         partitions = range(frontier.partitions)
         self.waiting = frontier.keep_items(group, consumer, dict.fromkeys(partitions, ""))
         kept = item_stream.consumers(frontier, group).get(consumer, {}) if consumer else {}
@@ -29,7 +37,8 @@ class ItemConsumer:
         self.has_begun = any(at != item_stream.START for at in self.positions.values())
         """Whether it has written items before."""
         self.lacks = False
-        """Items that came after those it has written went before it read them."""
+        """Items that came after those it has written went before it read them. `noticed` is called when that is found, before any that
+        come after them are written: nothing shows it later."""
         late = {p: at for p, at in self.positions.items() if at != kept.get(p, item_stream.START)}
         if late:
             self.keep(late)
@@ -52,8 +61,10 @@ class ItemConsumer:
     def _notice_gap(self, partition: int, after: str, first: str | None) -> None:
         """Items between two that were read may have gone, since another reader had written them."""
         _, last = item_stream.gone(self._frontier, self.group, partition)
-        if item_stream.place(after) < item_stream.place(last):
-            self.lacks = self.lacks or first is None or item_stream.place(first) > item_stream.place(last)
+        is_between = first is None or item_stream.place(first) > item_stream.place(last)
+        if not self.lacks and is_between and item_stream.place(after) < item_stream.place(last):
+            self.lacks = True
+            self._noticed()
 
     def columns(self, look: int) -> tuple[str, ...]:
         """The fields of the first `look` items (0: of all) in the order in which they are met."""

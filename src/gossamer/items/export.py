@@ -41,26 +41,30 @@ def export(
     frontier: ValkeyFrontier,
     plan: ExportPlan,
     heard: Callable[[int], None],
+    noticed: Callable[[], None] = lambda: None,
 ) -> ExportResult:
-    """Write the items that FILE, or the consumer, does not have. `heard` is called with how many are written."""
+    """Write the items that FILE, or the consumer, does not have. `heard` is called with how many are written, `noticed` when some are found
+    to lack (`ItemConsumer.lacks`)."""
     try:
-        return _export(frontier, plan, heard)
+        return _export(frontier, plan, heard, noticed)
     except OSError as error:
         if error.filename is None:
             error.filename = str(plan.path)  # a full disk names none
         raise
 
 
-def _export(frontier: ValkeyFrontier, plan: ExportPlan, heard: Callable[[int], None]) -> ExportResult:
+def _export(
+    frontier: ValkeyFrontier, plan: ExportPlan, heard: Callable[[int], None], noticed: Callable[[], None]
+) -> ExportResult:
     if plan.form == "parquet":
         parquet.package()
     owner = {"crawl": frontier.crawl, "group": plan.group, "consumer": plan.consumer, "format": plan.form}
     with held(plan.path, owner) as marks:
         if plan.form == "parquet":
             before = parquet.ExistingFile(plan.path)
-            source = ItemConsumer(frontier, plan.group, plan.consumer, before.positions)
+            source = ItemConsumer(frontier, plan.group, plan.consumer, before.positions, noticed)
             return ExportResult(parquet.write(source, plan.path, before, plan.fields, heard), source)
-        source = ItemConsumer(frontier, plan.group, plan.consumer, marks.mark.positions)
+        source = ItemConsumer(frontier, plan.group, plan.consumer, marks.mark.positions, noticed)
         lines: item_lines.LineFormat = item_lines.JsonLines()
         if plan.form == "csv":
             columns = plan.fields or marks.mark.fields or source.columns(plan.look)

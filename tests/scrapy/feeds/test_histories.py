@@ -118,17 +118,18 @@ class History:
             (self.folder / file).unlink(missing_ok=True)
             self.gone_before.pop(file, None)
             self.story.append(f"rm {file}")
-        plan, lacks = ExportPlan("g", name, self.folder / file, "jsonl"), False
+        plan, lacking = ExportPlan("g", name, self.folder / file, "jsonl"), list[str]()
         while True:
             self.fate.steps = self.choice.randint(0, 4) if self.choice.random() < 0.4 else None
             try:
-                done = export(self.frontier, plan, lambda _: None)
+                export(self.frontier, plan, lambda _: None, lambda: lacking.append(name or file))
                 break
             except Killed:
                 self.story.append(f"export {name or file} killed")
             finally:
                 self.fate.steps = None
-        lacks = done.source.lacks
+        # Also where the export that found it was killed: it has said so.
+        lacks = bool(lacking)
         self.story.append(f"export {name or file} {file}, lacks: {lacks}")
         every = [one for known, one in EXPORTS if (known or one) == (name or file)]
         paths = [self.folder / one for one in every if (self.folder / one).exists()]

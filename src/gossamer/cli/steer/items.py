@@ -84,10 +84,18 @@ def export(
         )
     plan = ExportPlan(group, consumer, file, found, columns, look)
     with where.find() as frontier:
+
+        def say_what_lacks() -> None:
+            # At once: who is killed meanwhile has said it, and the next export finds it no more.
+            output.write_notice(
+                f"{file} lacks items: {_gone_text(_gone(frontier, group))}, some of them after those that {consumer or 'it'} had and before "
+                "this export. Export more often, or raise GOSSAMER_ITEMS_MAX, GOSSAMER_ITEMS_MAX_BYTES or GOSSAMER_ITEMS_MAX_AGE"
+            )
+
         [counts] = counts_of(frontier, group).groups
         new = bool(consumer) and consumer not in item_stream.consumers(frontier, group)
         with progress.live("exporting", counts.items_waiting, sys.stderr, "items") as show:
-            written, source = export_items(frontier, plan, progress.throttled(show))
+            written, source = export_items(frontier, plan, progress.throttled(show), say_what_lacks)
         is_site = not written and any(group in file.sites for file in Registry(frontier).files())
         gone = _gone(frontier, group)
     if not written:
@@ -111,10 +119,6 @@ def export(
         f"{output.counted(written, 'item')} written to {file}",
     )
     if source.lacks:
-        output.write_notice(
-            f"{file} lacks items: {_gone_text(gone)}, some of them after those that {consumer or 'it'} had and before this export. "
-            "Export more often, or raise GOSSAMER_ITEMS_MAX, GOSSAMER_ITEMS_MAX_BYTES or GOSSAMER_ITEMS_MAX_AGE"
-        )
         raise typer.Exit(exit_codes.LACKING)
 
 
