@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from tests.support.native_crawl import Crawl
 from tests.support.site import Reply, Site, Visit
 
 from gossamer import Page, Record
+from gossamer.engine.rounds.hold import RoundHolds
 
 PAGES = 120
 FILE = """
@@ -224,3 +227,23 @@ async def test_few_pages_say_nothing(crawl: Crawl, site: Site) -> None:
     push(crawl, 19)
     await crawl.run()
     assert (paused(crawl), prices(crawl)) == ("", {None: 19})
+
+
+async def test_pages_that_show_it_at_once_hold_the_round_once(crawl: Crawl, site: Site) -> None:
+    """Else one would write over the other's note, and its layer would be held again."""
+    serve(site, "<b>9</b>")
+    push(crawl, 1)
+    await crawl.run()
+
+    async def ask(verb: Any, *given: Any, **named: Any) -> Any:
+        with crawl.frontier() as frontier:
+            return await asyncio.to_thread(getattr(frontier, verb.__name__), *given, **named)
+
+    holds = RoundHolds(cast(Any, ask), cast(Any, None))
+    shop = SimpleNamespace(name="shop", keeps_gone=False)
+    layers: list[Any] = [SimpleNamespace(hold=0.8, name=name, site=shop) for name in ("item", "user")]
+    for _ in range(19):
+        for layer in layers:
+            assert await holds.refusal(layer, 0, {f"{layer.name}.price": (1, 0)}) == ""
+    said = await asyncio.gather(*(holds.refusal(layer, 0, {f"{layer.name}.price": (1, 0)}) for layer in layers))
+    assert set(said) == {paused(crawl)} == {note(crawl)}

@@ -5,6 +5,7 @@ What counts is the whole fleet: the coverage that the crawl keeps, with what thi
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 
@@ -93,6 +94,8 @@ class RoundHolds:
     def __init__(self, ask: Ask, record_sink: RecordSink) -> None:
         self._ask, self._record_sink = ask, record_sink
         self._tallies: dict[tuple[str, str], tuple[int, _Tally]] = {}
+        self._holding = asyncio.Lock()
+        """One page at a time: the note of a round says which layers have been looked at."""
 
     async def refusal(self, layer: ServedLayer, round: int, coverage: Mapping[str, tuple[int, int]]) -> str:
         """Why the page is not to be stored now, for its round is held; "" if it may be. GossamerError if the frontier cannot be asked."""
@@ -111,7 +114,10 @@ class RoundHolds:
             return ""
         tally.learn(await self._ask(Frontier.coverage, [site]), layer.name, round, limit)
         low = tally.lowest(limit)
-        return "" if low is None else await self._held(layer, round, tally, low)
+        if low is None:
+            return ""
+        async with self._holding:
+            return await self._held(layer, round, tally, low)
 
     async def _held(self, layer: ServedLayer, round: int, tally: _Tally, low: tuple[str, int, int]) -> str:
         site, (name, asked, found) = layer.site.name, low
