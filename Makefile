@@ -86,7 +86,7 @@ mutants: $(DEV_STAMP) system
 	@$(BIN)/python scripts/mutants.py $(MUTANTS_ARGS)
 
 # The long forms of tests/chaos, of the state machine and of other searches at random: CHAOS_ARGS="--rounds 200",
-# WORKER_ARGS="--runs 100", CRAWLS_ARGS="--runs 30", PLANNERS_ARGS="--runs 10", MACHINE=100 (times as many examples as in make test).
+# WORKER_ARGS="--runs 100", CRAWLS_ARGS="--runs 30", PLANNERS_ARGS="--runs 10", MIXTURE_ARGS="--runs 60", MACHINE=100 (times as many examples as in make test).
 MACHINE ?= 34
 SEARCHES := $(addprefix tests/frontier/contract/machine/test_,state_machine.py attempts.py seen_cache.py partitions.py shares.py page_records.py imports.py) tests/frontier/connection/test_copied_histories.py tests/engine/page/test_change_texts.py tests/engine/rounds/test_gone_model.py tests/sites/file/test_load_fuzz.py tests/migrate/test_neocrawler.py $(addprefix tests/scrapy/,feeds/test_histories.py request/test_objects.py speedups/test_urls.py speedups/test_fingerprint.py)
 CONTRACT := $(addprefix tests/frontier/contract/test_,contract.py documents.py mutations.py rounds.py)
@@ -95,6 +95,7 @@ chaos: $(DEV_STAMP) system
 	@$(BIN)/python scripts/chaos/workers.py $(WORKER_ARGS)
 	@$(BIN)/python scripts/chaos/crawls.py $(CRAWLS_ARGS)
 	@$(BIN)/python scripts/chaos/planners.py $(PLANNERS_ARGS)
+	@$(BIN)/python scripts/chaos/mixture.py $(MIXTURE_ARGS)
 	@FAULT_FACTOR=10 $(BIN)/python -m pytest tests/chaos/test_worker_faults.py tests/chaos/test_threads.py tests/chaos/test_planned_failover.py
 	@MACHINE_FACTOR=$(MACHINE) $(BIN)/python -m pytest $(SEARCHES) -k "not planted"
 	@CONTRACT_PLACES=all $(BIN)/python -m pytest -n $(WORKERS) $(CONTRACT)

@@ -200,7 +200,7 @@ def lagging() -> Iterator[tuple[str, Strike]]:
 
 @contextmanager
 def planned() -> Iterator[tuple[str, Strike]]:
-    """SENTINEL FAILOVER: for some ten seconds the old primary goes on taking what the new one will not have."""
+    """SENTINEL FAILOVER: for a second or two the old primary goes on taking what the new one will not have."""
     yield from failed_over(kill=False, lag=False)
 
 
