@@ -105,3 +105,31 @@ def test_a_round_that_has_its_pages_is_over(site: Site, valkey_server: Server, c
     assert [told[name] for name in ("round", "pages", "left")] == [1, 1, 0]
     assert (told["dead"], told["dead_before"]) == (2, 1), "of this round, and of those before it"
     assert sorted(site.paths()) == sorted(["/list", "/list", *POSTS])
+
+
+@pytest.mark.timeout(300)
+def test_a_round_stopped_after_its_last_page_comes_to_its_end(
+    site: Site, valkey_server: Server, crawl_name: str, tmp_path: Path
+) -> None:
+    place = Place(tmp_path, valkey_server, crawl_name)
+    text = FILE.replace("posts}}", "posts, gone: true}}").replace("layers:", "seen: round\nlayers:")
+    file = place.write(text.format(url=site.url))
+    assert place.crawl(file)["sites"][0]["left"] == 0
+    site.on("/list", Reply(body="".join(f'<a href="{path}">x</a>' for path in POSTS[1:])))
+    site.hold(POSTS[-1])
+    with place.start("crawl", file, "-w", "1") as crawling:
+        site.wait(lambda paths: all(paths.count(path) == 2 for path in POSTS[1:]), "all pages of the second round")
+        crawling.send_signal(signal.SIGINT)
+        wait_until(lambda: place.logs().count("Stopping: ") == 1, "the worker to be told", 60)
+        site.release(POSTS[-1])
+        assert crawling.wait(120) == 130
+    with place.frontier() as frontier:
+        assert frontier.drained("forum").drained
+        assert frontier.rounds("forum")[0].closed is None, "it was stopped before the end"
+    asked = len(site.paths())
+    assert "nothing is left of forum but the end of round 1" in place.said("crawl", file, "--resume")[1]
+    assert place.rows("select title from posts where gone_at is not null") == [(POSTS[0],)]
+    assert "nothing is left of these sites" in place.said("crawl", file, "--resume")[1]
+    with place.frontier() as frontier:
+        assert [(info.round, info.gone) for info in frontier.rounds("forum") if info.closed] == [(1, 1), (0, 0)]
+    assert len(site.paths()) == asked

@@ -174,6 +174,9 @@ def _begin(frontier: ValkeyFrontier, sites: list[SiteSpec], asked: CrawlOptions,
                         f"{name}: has as many pages as limits.pages allows; raise it to go on with the {left} that are left of "
                         f"round {rows[name].round}, or begin the next round, which takes them, without --resume"
                     )
+                elif _end_is_owed(frontier, name):
+                    output.write_notice(f"nothing is left of {name} but the end of round {rows[name].round}")
+                    todo.append(name)
                 continue
             number = frontier.new_round(name, rows[name].round + 1, trigger="crawl", who=who)
             if len(sites) <= SHOWN:
@@ -183,6 +186,12 @@ def _begin(frontier: ValkeyFrontier, sites: list[SiteSpec], asked: CrawlOptions,
         others = "the others" if full else "these sites"
         output.write_notice(f"nothing is left of {others}; without --resume a new round begins")
     return todo
+
+
+def _end_is_owed(frontier: ValkeyFrontier, site: str) -> bool:
+    """Whether all workers were stopped between the last page of the round and the end of what comes after it."""
+    last = next(iter(frontier.rounds(site, 1)), None)
+    return last is not None and last.began is not None and last.closed is None
 
 
 def _say_who_visits(frontier: ValkeyFrontier, sites: list[SiteSpec]) -> None:
