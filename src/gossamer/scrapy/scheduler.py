@@ -44,7 +44,7 @@ from gossamer.scrapy.process.idle import IdleCheck
 from gossamer.scrapy.process.membership import RoundMembership
 from gossamer.scrapy.process.reactor import Promise, close_spider, link_for
 from gossamer.scrapy.process.refusal import RefusedScheduler, refuse
-from gossamer.scrapy.process.shutdown import Shutdown, wait_until_open
+from gossamer.scrapy.process.shutdown import Opening, Shutdown
 from gossamer.scrapy.process.start import SpiderStart
 from gossamer.scrapy.request.codec import ItemsLease, RequestCodec
 from gossamer.scrapy.request.intake import RequestIntake
@@ -109,7 +109,7 @@ class FleetScheduler(BaseScheduler):
         settings = self.join.settings
         engine: Any = self.crawler.engine
         self.engine = engine
-        wait_until_open(self.crawler, settings)
+        self.opening = Opening(self.crawler, settings)
         self.link = link_for(settings, self.join.host)
         self.calls = FrontierCalls(self.link)
         self.ask = self.calls.ask
@@ -166,7 +166,7 @@ class FleetScheduler(BaseScheduler):
         )
         self.opened = True
         self._attach(engine, defaults.names(settings["GOSSAMER_TUNING"]))
-        engine._start = self.start.run(engine._start)
+        engine._start = self.opening.before(self.start.run(engine._start))
         self.courier.begin()
         Heartbeat(self.courier, self.link, self._keep_start).begin()
         for key in worker_config.tasks:
@@ -296,6 +296,7 @@ class FleetScheduler(BaseScheduler):
             self._denied
             or not (self.opened and self.membership.takes_part)
             or self.membership.compares
+            or self.opening.stops
             or (self.cookies is not None and self._lacks_cookies(self.cookies))
         ):
             return None

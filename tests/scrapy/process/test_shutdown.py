@@ -214,6 +214,7 @@ def test_a_signal_while_the_spider_opens_closes_it(
         assert process.wait(120) == 0, project.log.read_text()
     assert "Spider closed (shutdown)" in project.log.read_text()
     assert (tmp_path / "closed").exists(), "the pipeline was closed"
+    assert site.paths() == ["/opening"], "it was closed before it did anything"
     with ValkeyFrontier.open(load(given)) as frontier:
         assert not frontier.workers(), "it has told the frontier that it ends"
         assert [row.start for row in frontier.counts("slow").groups] != ["leased"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncIterator
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
@@ -32,32 +33,53 @@ _closing: ContextVar[Any] = ContextVar("closing", default=None)
 """The engine of which this code is part of the close."""
 
 
-def wait_until_open(crawler: Any, settings: Settings) -> None:
-    """Let a stop of the crawler that comes while its spider is being opened wait until that is through, and close the spider then. Scrapy
-    itself ignores such a stop, and a signal ends the process in the middle of the opening."""
-    engine, on_coroutines = crawler.engine, hasattr(crawler, "stop_async")
-    original = crawler.stop_async if on_coroutines else crawler.stop
-    limit = settings["GOSSAMER_STOP_SECONDS"] or SELF
+class Opening:
+    """Lets a stop of the crawler that comes while its spider is being opened wait until that is through, and close the spider then, before it
+    does anything. Scrapy itself ignores such a stop, and a signal ends the process in the middle of the opening."""
 
-    def is_opening() -> bool:
-        return crawler.crawling and not engine.running and engine.spider is not None and not is_closing(engine)
+    def __init__(self, crawler: Any, settings: Settings) -> None:
+        self._crawler, self._engine = crawler, crawler.engine
+        self._limit = settings["GOSSAMER_STOP_SECONDS"] or SELF
+        self._woken: Promise | None = None
+        on_coroutines = hasattr(crawler, "stop_async")
+        original = crawler.stop_async if on_coroutines else crawler.stop
 
-    async def stop() -> None:
+        async def stop() -> None:
+            await self._wait()
+            await (original() if on_coroutines else maybe_deferred_to_future(original()))
+
+        if on_coroutines:
+            crawler.stop_async = stop
+        else:  # Scrapy 2.13
+            crawler.stop = lambda: deferred_from_coro(stop())
+
+    @property
+    def stops(self) -> bool:
+        """Whether the spider is to be closed as soon as it is open."""
+        return self._woken is not None
+
+    async def before(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """The spider's start; nothing of it comes where a stop has waited for the end of the opening: that one cancels it."""
+        if self._woken is not None:
+            later(0, self._woken.keep)
+            await Promise()
+        async for output in start:
+            yield output
+
+    async def _wait(self) -> None:
         waited = 0.0
-        while is_opening() and waited < limit:
-            woken = Promise()
-            later(POLL_SECONDS, woken.keep)
-            await woken
+        while self._is_opening() and waited < self._limit:
+            self._woken = Promise()
+            later(POLL_SECONDS, self._woken.keep)
+            await self._woken
             waited += POLL_SECONDS
-        if is_opening():
+        if self._is_opening():
             logger.error("The spider was not opened in time (GOSSAMER_STOP_SECONDS): it is closed as it is.")
-            await _closed(engine)
-        await (original() if on_coroutines else maybe_deferred_to_future(original()))
+            await _closed(self._engine)
 
-    if on_coroutines:
-        crawler.stop_async = stop
-    else:  # Scrapy 2.13
-        crawler.stop = lambda: deferred_from_coro(stop())
+    def _is_opening(self) -> bool:
+        engine = self._engine
+        return self._crawler.crawling and not engine.running and engine.spider is not None and not is_closing(engine)
 
 
 async def _closed(engine: Any) -> None:
