@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+import pytest
 from tests.support.native_crawl import Crawl, until
 from tests.support.site import Reply, Site, Visit
 
@@ -18,10 +19,15 @@ PAGES = """
     layers: {page: {fields: {at: {from: url}}}}
 """
 BAD = ("/p/10", "/p/30", "/p/50")
+LAST = ("/p/58", "/p/59", "/p/60")
+"""When these are tried again there are no others left."""
 
 
-async def test_some_pages_that_are_not_available_do_not_stop_their_host(crawl: Crawl, site: Site) -> None:
-    for path in BAD:
+@pytest.mark.parametrize("bad", [BAD, LAST], ids=["between", "last"])
+async def test_some_pages_that_are_not_available_do_not_stop_their_host(
+    crawl: Crawl, site: Site, bad: tuple[str, ...]
+) -> None:
+    for path in bad:
         site.on(path, Reply(503, times=2), Reply())
     crawl.push("    site: pages" + PAGES, "pages")
     refusals: list[int] = []
@@ -34,7 +40,7 @@ async def test_some_pages_that_are_not_available_do_not_stop_their_host(crawl: C
         site.answer(note)
         await crawl.run()
     assert set(refusals) == {0}
-    assert {path: number for path, number in Counter(site.paths()).items() if number > 1} == dict.fromkeys(BAD, 3)
+    assert {path: number for path, number in Counter(site.paths()).items() if number > 1} == dict.fromkeys(bad, 3)
     assert len(crawl.items("pages")) == 60
     assert crawl.counters("pages")["engine/failed/http_503"] == 6
     assert crawl.dead("pages") == []

@@ -84,12 +84,13 @@ def test_what_an_answer_says_about_its_host(status: int, headers: dict[str, str]
     assert feedback_of(Response("http://h.example/", status=status, headers=headers), 0.1).verdict is verdict
 
 
-def test_a_page_that_is_not_available_does_not_block_its_host(
+def test_few_pages_that_are_not_available_do_not_block_their_host(
     valkey_server: Server, crawl_name: str, site: Site
 ) -> None:
     """Where it did, the crawl would not end within the time of this test."""
     site.on("/", Reply(body="".join(f'<a href="/{n}">{n}</a>' for n in range(12))))
-    site.on("/3", Reply(503, times=2), Reply())
+    for path in ("/0", "/1", "/10", "/11"):
+        site.on(path, Reply(503, times=2), Reply())
     with Workers(valkey_server.url, crawl_name, GOSSAMER_BLOCK_SECONDS=3000.0) as workers:
         workers.start(Throttled, url=site.url).result()
         with workers.frontier() as frontier:

@@ -16,9 +16,12 @@ LONGEST_DELAY = 3600.0
 """Seconds; no robots.txt can ask for a longer delay."""
 
 
-def refusal(status: int, asked: float | None) -> HostVerdict:
-    """What one of `REFUSALS` says about its host; `asked` is its Retry-After. A 503 without one may be meant for its page alone."""
-    return HostVerdict.THROTTLED if asked or status == TOO_MANY_REQUESTS else HostVerdict.UNAVAILABLE
+def refusal(status: int, asked: float | None, again: bool) -> HostVerdict:
+    """What one of `REFUSALS` says about its host; `asked` is its Retry-After, and `again` says that the page was tried before. A 503
+    without one may be meant for its page alone."""
+    if asked or status == TOO_MANY_REQUESTS:
+        return HostVerdict.THROTTLED
+    return HostVerdict.STILL_UNAVAILABLE if again else HostVerdict.UNAVAILABLE
 
 
 def retry_after(value: str, now: float) -> float | None:

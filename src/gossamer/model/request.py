@@ -133,12 +133,14 @@ class Sent(NamedTuple):
 
 class HostVerdict(enum.Enum):
     """What a response says about its host. Only OK may shorten an adaptive delay. THROTTLED asks for a pause of all requests;
-    UNAVAILABLE is a 503 that does not, and becomes one when at least 5 of the host's last 10 answers say so."""
+    UNAVAILABLE is a 503 that does not, and becomes one when at least 5 of the host's last 10 answers say so. STILL_UNAVAILABLE is one
+    of a page that is tried again: it is not counted among these answers."""
 
     OK = "ok"
     ERROR = "error"
     THROTTLED = "throttled"
     UNAVAILABLE = "unavailable"
+    STILL_UNAVAILABLE = "still_unavailable"
 
 
 class Feedback(NamedTuple):

@@ -432,11 +432,12 @@ class Partition:
         refuses = feedback.verdict in (HostVerdict.THROTTLED, HostVerdict.UNAVAILABLE)
         if host.refused + ANSWERS_KEPT_SECONDS <= self.now:
             host.answers.clear()
-        if refuses or any(host.answers):
+        again = feedback.verdict is HostVerdict.STILL_UNAVAILABLE
+        if (refuses or any(host.answers)) and not again:
             host.answers = [*host.answers, refuses][-10:]
         if refuses:
             host.refused = self.now
-        if feedback.verdict is HostVerdict.THROTTLED or (refuses and sum(host.answers) >= 5):
+        if feedback.verdict is HostVerdict.THROTTLED or ((refuses or again) and sum(host.answers) >= 5):
             host.throttles += host.blocked <= self.now  # refusals of one moment count as one
             wait = feedback.retry_after
             wait = policy.block_base * 2 ** max(host.throttles - 1, 0) if wait is None else wait

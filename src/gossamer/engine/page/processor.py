@@ -204,7 +204,7 @@ class PageProcessor:
             self._reader.blocked(layer, request)
             raise PageFailed(BLOCKED, sign, after=asked)
         if status in REFUSALS:
-            landed(Feedback(refusal(status, asked), response.seconds, asked or None))
+            landed(Feedback(refusal(status, asked, lease.attempt > 1), response.seconds, asked or None))
         else:
             landed(Feedback(HostVerdict.ERROR if status >= 500 else HostVerdict.OK, response.seconds))
         if session and (why := self._session_over(layer, response, session)):

@@ -144,12 +144,12 @@ def missed(refused: list[str]) -> str:
     return "\n".join([head, *more, *refused[:MOST_NAMED]])
 
 
-def feedback_of(response: Response, latency: Any) -> Feedback:
-    """What an answer says about its host."""
+def feedback_of(response: Response, latency: Any, again: bool = False) -> Feedback:
+    """What an answer says about its host. `again` says that the page was tried before."""
     seconds = latency if isinstance(latency, int | float) else None
     if response.status in REFUSALS:
         asked = retry_after((response.headers.get(b"Retry-After") or b"").decode("latin-1"), time.time())
-        return Feedback(refusal(response.status, asked), seconds, asked)
+        return Feedback(refusal(response.status, asked, again), seconds, asked)
     # As for Scrapy's AutoThrottle: redirects and error pages are small and quick, and show nothing of how long pages take.
     return Feedback(HostVerdict.OK if response.status == 200 else HostVerdict.ERROR, seconds)
 

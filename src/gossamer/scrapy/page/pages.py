@@ -73,7 +73,8 @@ class LeasedPages:
         page = self._pages.get(id(request))
         if page is not None and not page.told:
             page.told = True
-            feedback = feedback_of(response, request.meta.get("download_latency"))
+            again = page.lease.attempt > 1 or bool(request.meta.get("retry_times"))
+            feedback = feedback_of(response, request.meta.get("download_latency"), again)
             if feedback.latency is not None:
                 self._latency.observe(feedback.latency)
             if request.meta.get("autothrottle_dont_adjust_delay") is True:

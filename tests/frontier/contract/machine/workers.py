@@ -131,6 +131,7 @@ class Workers(RuleBasedStateMachine):
                     Feedback(HostVerdict.THROTTLED),
                     Feedback(HostVerdict.THROTTLED, None, 2 * UNIT),
                     Feedback(HostVerdict.UNAVAILABLE),
+                    Feedback(HostVerdict.STILL_UNAVAILABLE),
                 )
             ),
             "feedback",

@@ -151,6 +151,20 @@ class TestBlocks:
         assert info.throttled == 1
         assert 0 < info.blocked_until - info.now <= 5
 
+    def test_pages_that_are_tried_again_are_no_further_answers(self, crawl: Crawl) -> None:
+        """They do not block a host of which few pages are not available, and prolong the block of one that is not."""
+        crawl.define()
+        crawl.frontier.set_host("", HostPolicy(block_base=5))
+        told(crawl, Feedback(HostVerdict.UNAVAILABLE), 4)
+        told(crawl, Feedback(HostVerdict.STILL_UNAVAILABLE), 12)
+        assert crawl.frontier.hosts([crawl.host])[0].blocked_until == 0
+        told(crawl, Feedback(HostVerdict.UNAVAILABLE))
+        assert crawl.frontier.hosts([crawl.host])[0].blocked_until > 0
+        crawl.advance(5)
+        told(crawl, Feedback(HostVerdict.STILL_UNAVAILABLE, retry_after=1))
+        [info] = crawl.frontier.hosts([crawl.host])
+        assert 9 < info.blocked_until - info.now <= 10
+
     def test_what_a_host_answered_long_ago_says_nothing(self, crawl: Crawl) -> None:
         crawl.define()
         told(crawl, Feedback(HostVerdict.UNAVAILABLE), 4)

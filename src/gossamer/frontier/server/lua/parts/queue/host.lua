@@ -539,12 +539,15 @@ function Host.block(S, name, untl, why)
   Host.refresh(S, name, host)
 end
 
--- Notes an answer, and tells how many of the last ones were refusals.
 local function note_answer(S, name, host, is_refusal)
-  if not is_refusal and host.answers == 0 then return 0 end
+  if not is_refusal and host.answers == 0 then return end
   host.answers = (2 * host.answers + (is_refusal and 1 or 0)) % 2 ^ ANSWERS
   if is_refusal then host.refused = S.now end
   touch(S, name, host)
+end
+
+-- How many of the last answers were refusals.
+local function refusals_of(host)
   local refusals, rest = 0, host.answers
   while rest > 0 do
     refusals, rest = refusals + rest % 2, floor(rest / 2)
@@ -553,17 +556,19 @@ local function note_answer(S, name, host, is_refusal)
 end
 
 -- What a response says about its host. feedback = {verdict, latency ms or -1, retry-after ms or -1}. One page that is not available
--- says nothing about the others: only a host of which many of the last answers say so is blocked.
+-- says nothing about the others: only a host of which many of the last answers say so is blocked. If it still is not when it is tried
+-- again, that is no further answer: at the end of a round, few pages that are tried again would be most of the last answers.
 function Host.learn(S, name, feedback)
   local host, verdict = Host.get(S, name), feedback[FEEDBACK.verdict]
   local policy = Host.policy(S, host)
   if host.plain and verdict == 'ok' and not policy.adaptive then return end
-  local refusals = note_answer(S, name, host, verdict == 'throttled' or verdict == 'unavailable')
-  if verdict == 'throttled' or verdict == 'unavailable' and refusals >= REFUSALS then
+  local unavailable, again = verdict == 'unavailable', verdict == 'still_unavailable'
+  if not again then note_answer(S, name, host, verdict == 'throttled' or unavailable) end
+  if verdict == 'throttled' or (unavailable or again) and refusals_of(host) >= REFUSALS then
     -- Answers to requests that were under way together are one refusal, not several in a row.
     if host.blocked <= S.now then host.throttles = host.throttles + 1 end
     local wait = feedback[FEEDBACK.retry_after]
-    if wait < 0 or verdict == 'unavailable' then wait = policy.block_base * 2 ^ min(max(host.throttles - 1, 0), 20) end
+    if wait < 0 or verdict ~= 'throttled' then wait = policy.block_base * 2 ^ min(max(host.throttles - 1, 0), 20) end
     local untl = S.now + min(wait, policy.block_max)
     if untl > host.blocked then Host.block(S, name, untl, 'throttled') end
     touch(S, name, host)
