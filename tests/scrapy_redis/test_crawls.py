@@ -134,6 +134,41 @@ def test_workers_whose_requests_depend_on_their_arguments_each_run_their_start(
         assert [info.pages for info in frontier.rounds("parts")] == [1, 1, 3]
 
 
+FED_PARTS = """
+import os
+import scrapy
+from scrapy_redis.spiders import RedisSpider
+
+class FedParts(RedisSpider):
+    name = "fed"
+    redis_key = "fed:start_urls"
+
+    async def start(self):
+        for part in self.part.split(","):
+            yield scrapy.Request(os.environ["SITE"] + part, dont_filter=True)
+
+    def parse(self, response):
+        yield {"url": response.url}
+"""
+
+
+def test_a_spider_with_seeds_runs_its_start_for_each_set_of_arguments(
+    project: Project, site: Site, server: Server
+) -> None:
+    """As with scrapy-redis, where each worker runs it; what several yield alike is queued once."""
+    project.environ["SITE"] = site.url
+    add(project, FED_PARTS)
+    for day in (1, 2):
+        server.call("LPUSH", "fed:start_urls", f"{site.url}/seed")
+        workers = [
+            project.start("fed", "-a", f"part=/shared,/{name}", MAX_IDLE_TIME_BEFORE_CLOSE=8)
+            for name in ("lamps", "rugs", "rugs")
+        ]
+        for worker in workers:
+            worker.ended()
+        assert Counter(site.paths()) == Counter(dict.fromkeys(("/seed", "/shared", "/lamps", "/rugs"), day))
+
+
 SCRIPT = """
 import sys
 from scrapy.crawler import CrawlerProcess

@@ -130,10 +130,7 @@ class WorkerConfig:
             feeds=shared(settings, crawler),
             arguments=note,
             given=given,
-            # Spiders that wait for tasks take those of all workers, whatever their arguments are.
-            each_starts=settings["GOSSAMER_ARGUMENTS"] == "any"
-            and not tasks
-            and getattr(spider, "mode", "") != "forever",
+            each_starts=settings["GOSSAMER_ARGUMENTS"] == "any",
             max_idle=float(getattr(spider, "max_idle_time", 0) or 0) if hasattr(spider, "redis_key") else 0.0,
         )
 

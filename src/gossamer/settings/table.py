@@ -285,7 +285,7 @@ SETTINGS: tuple[Setting, ...] = (
         "GOSSAMER_ARGUMENTS",
         "same",
         one_of("same", "any"),
-        "Whether a worker may continue a round that was begun with other spider arguments (`-a`, or those that a script passes to `crawl()`; names that begin with `_` do not count): `same` (it is refused) or `any` (unless the spider waits for tasks, `start()` then runs for each set of arguments; a request that several yield alike is queued once).",
+        "Whether a worker may continue a round that was begun with other spider arguments (`-a`, or those that a script passes to `crawl()`; names that begin with `_` do not count): `same` (it is refused) or `any` (`start()` then runs for each set of arguments; a request that several yield alike is queued once).",
     ),
     Setting(
         "GOSSAMER_IDLE_SECONDS",
