@@ -44,9 +44,10 @@ class RecordSink(Protocol):
         whole: bool = True,
         has_records: bool = True,
         has_links: bool = False,
+        all_links: bool = True,
     ) -> bool:
         """Return when the records are kept; False if that took too long. `turns` are the further pages of a thread (`sites.tables.parts`). Unless the page is `whole`, it may have
-        further records. `has_records`: of whatever table, or none. StoreRefused for records that cannot be kept."""
+        further records. `has_records`: of whatever table, or none. `all_links`: the page leads to all that it should. StoreRefused for records that cannot be kept."""
 
     async def read_page(self, site: ServedSite, rows: PageRows, url: str) -> list[dict[str, Any]]:
         """The records of a page, from its rows. StoreError if that fails."""
@@ -58,8 +59,10 @@ class RecordSink(Protocol):
         """Note that a page turn of a thread leads to no page of its own: it is not there, or redirects to the page `to`, which the
         thread may have. False if that took too long."""
 
-    async def put_outcome(self, layer: ServedLayer, request: PageRequest, outcome: PageOutcome) -> bool:
-        """Note what became of a page without records, for the records that it had before. False if that took too long."""
+    async def put_outcome(
+        self, layer: ServedLayer, request: PageRequest, outcome: PageOutcome, turns: Sequence[int] = ()
+    ) -> bool:
+        """Note what became of a page without records, for the records that it had before; `turns` as in `put`. False if that took too long."""
 
     async def begin_page(self, site: ServedSite, number: int) -> bool:
         """Note that pages of a round are read by this version of the site's rules, before the first is. False if that took too long."""

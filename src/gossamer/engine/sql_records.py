@@ -18,7 +18,7 @@ from gossamer.engine.sites import ServedLayer, ServedSite
 from gossamer.errors import StoreError, StoreRefused, StoreUnavailable
 from gossamer.model import changed_digest
 from gossamer.model.page import PageRequest, Record, Response
-from gossamer.model.table import pass_number
+from gossamer.model.table import UNREAD, PageThread, pass_number
 from gossamer.settings import Settings
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.tables.parts import URL, digest, page_number, rank
@@ -124,6 +124,7 @@ class SqlRecordSink:
         whole: bool = True,
         has_records: bool = True,
         has_links: bool = False,
+        all_links: bool = True,
     ) -> bool:
         # The round of the page goes before the one that this worker knows: the next round may have begun a moment ago.
         number = request.round if request.round is not None else self.rounds.get(layer.site.name, 0)
@@ -143,15 +144,33 @@ class SqlRecordSink:
                 return False
         if layer.site.keeps_gone and not _continues_thread(layer, request):
             source = source_of(layer, request, number, PageOutcome.READ if whole else PageOutcome.ADDED, further=turns)
-            source = source._replace(has_records=has_records, has_links=has_links)
+            thread = self._thread_of(layer, request, source, turns if all_links else (*turns, UNREAD))
+            source = source._replace(has_records=has_records, has_links=has_links, thread=thread)
             rows = [row._replace(source=source) for row in rows] or [Row(SOURCES.name, {}, source=source)]
         return await self._write(url, rows)
 
-    async def put_outcome(self, layer: ServedLayer, request: PageRequest, outcome: PageOutcome) -> bool:
+    async def put_outcome(
+        self, layer: ServedLayer, request: PageRequest, outcome: PageOutcome, turns: Sequence[int] = ()
+    ) -> bool:
         if _continues_thread(layer, request):
             return True  # The row has other pages.
         source = source_of(layer, request, self.rounds.get(layer.site.name, 0), outcome)
+        source = source._replace(thread=self._thread_of(layer, request, source, turns))
         return await self._write(self._urls[layer.site], [Row(SOURCES.name, {}, source=source)])
+
+    def _thread_of(
+        self, layer: ServedLayer, request: PageRequest, source: PageSource, turns: Sequence[int]
+    ) -> PageThread | None:
+        """The pass over a thread that a page is read in, whose records of other layers a function yields. A page by other rules is of another
+        pass."""
+        is_gone = source.outcome is PageOutcome.ABSENT and not request.turn
+        children = _other_tables(layer)
+        if not children or request.round is None or not (request.changed or is_gone):
+            return None
+        firsts = request.firsts if request.turn else (request.fingerprint, *request.marks)
+        text = f"{self._rules_of(layer.site)} {request.passage} {request.changed or request.round}"
+        number = page_number(int(digest(text), 16))
+        return PageThread(frozenset(map(page_number, firsts)), number, not request.turn, tuple(turns), children)
 
     async def begin_page(self, site: ServedSite, number: int) -> bool:
         return await self._note_once(site, number, Gap("rules", "", self._rules_of(site)))
@@ -296,13 +315,8 @@ def source_of(
     layer: ServedLayer, request: PageRequest, number: int, outcome: PageOutcome, further: Sequence[int] = ()
 ) -> PageSource:
     """The page as one that brings rows; `number` is the round that is under way, as far as this worker knows."""
-    site = layer.site.compiled
-    children: Iterable[str] = ()
-    if layer.function is not None and not (request.turn or further):
-        # What a page of a list has, another page of it may have the next time.
-        children = (
-            table_name(site.site, name) for name, rule in site.site.store.items() if rule.gone and name != layer.name
-        )
+    # What a page of a list has, another page of it may have the next time.
+    children = frozenset() if request.turn or further else _other_tables(layer)
     return PageSource(
         site_number(layer.site.name),
         layer_number(layer.name),
@@ -310,10 +324,19 @@ def source_of(
         request.round,
         max(number, request.round or 0),
         outcome,
-        frozenset(children) - ({table_name(site.site, layer.name)} if layer.name in site.site.store else set()),
+        children,
         layer.name,
         there=page_number(request.fingerprint) if request.fingerprint != request.mark else 0,
     )
+
+
+def _other_tables(layer: ServedLayer) -> frozenset[str]:
+    """The tables with `gone` of the other layers whose records a function may yield for its page."""
+    site = layer.site.compiled.site
+    if layer.function is None:
+        return frozenset()
+    tables = {table_name(site, name) for name, rule in site.store.items() if rule.gone and name != layer.name}
+    return frozenset(tables) - ({table_name(site, layer.name)} if layer.name in site.store else set())
 
 
 def _continues_thread(layer: ServedLayer, request: PageRequest) -> bool:

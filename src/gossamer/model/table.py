@@ -95,10 +95,22 @@ class PageOutcome(enum.Enum):
     ABSENT = "absent"
 
 
+class PageThread(NamedTuple):
+    """The pass over a thread that a page was read in: the numbers of its first page at each of its URLs, that of the pass, and the page turns
+    that the page leads to (`UNREAD`: not to all). Rows of `children`, which are tables, are gone when the whole pass did not bring them."""
+
+    firsts: frozenset[int]
+    number: int
+    is_first: bool
+    turns: tuple[int, ...] = ()
+    children: frozenset[str] = frozenset()
+
+
 class PageSource(NamedTuple):
     """A page that brings rows. `site`, `layer` and `page` are numbers that tell pages apart, `round` is the round that it belongs to
     (None: none), `current` the one that is under way, `layer_name` its layer. A page with records has some, of whatever table. Rows of `children`, which are tables, are part of the page: they are gone as soon as
-    no page has them, like nested records. `there` is the page that it redirected to, whose rows they are as well; 0: none."""
+    no page has them, like nested records. `there` is the page that it redirected to, whose rows they are as well; 0: none.
+    `thread`: of a page with page turns that are read again with it."""
 
     site: int
     layer: int
@@ -111,6 +123,7 @@ class PageSource(NamedTuple):
     has_records: bool = False
     has_links: bool = False
     there: int = 0
+    thread: PageThread | None = None
 
 
 class Row(NamedTuple):
@@ -165,7 +178,7 @@ SOURCES = Table(
     found_by="record",
 )
 """Which pages brought which rows of tables with `gone`. `record` 0 is the page itself, with the `round` in which it was last there (NULL: it
-belongs to none); its `held` is 2 if it had records when it was read last, 1 if it only led to pages, 0 if neither. Any other is a row: its table is the `target`, its key is `named` there; `held` is 1 if the page had it when it was read
+belongs to none); its `held` is 2 if it had records when it was read last, 1 if it only led to pages, 0 if neither; of the first page of a thread, `named` is what is known of its page turns. Any other is a row: its table is the `target`, its key is `named` there; `held` is 1 if the page had it when it was read
 last, `gone` the round in which the page, or the row, was found to be gone."""
 
 GAPS = Table(

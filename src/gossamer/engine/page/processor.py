@@ -251,7 +251,7 @@ class PageProcessor:
             except DecodingError as error:
                 await self._forget(site, known)
                 raise PageFailed("invalid", f"status 304 for a page whose links are lost ({error})") from error
-            await self._reader.note(layer, request, PageOutcome.UNCHANGED)
+            await self._reader.note(layer, request, PageOutcome.UNCHANGED, remembered)
             counters.add("site/unchanged")
             self._seeds.read(request)
             settlement = self._reader.follow_again(lease, layer, request, status, remembered, items)

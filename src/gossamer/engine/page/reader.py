@@ -221,7 +221,10 @@ class PageReader:
         if why:
             await self.note_gap(layer, request, why)
         complete = reading.verdict is not PageVerdict.LACK and not reading.broken
-        items, kept = await self._store(layer, request, response, records, further, complete, bool(reading.links))
+        all_links = not (why or self._children.only)
+        items, kept = await self._store(
+            layer, request, response, records, further, complete, bool(reading.links), all_links
+        )
         visit = PageVisit(status, signature(response, records, reading.links)) if layer.recorded else None
         settlement = Settlement(lease, Ending.DONE, children, items, withheld=withheld, kept=kept, visit=visit)
         # A thread is known as a whole only if all its pages are read.
@@ -275,10 +278,18 @@ class PageReader:
             if self._children.only:
                 await self.note_gap(layer, request, "a worker crawled one layer only")
 
-    async def note(self, layer: ServedLayer, request: PageRequest, outcome: PageOutcome) -> None:
-        """Note what became of a page without records, for the rows that it had before."""
+    async def note(
+        self,
+        layer: ServedLayer,
+        request: PageRequest,
+        outcome: PageOutcome,
+        remembered: RememberedLinks | None = None,
+    ) -> None:
+        """Note what became of a page without records, for the rows that it had before. `remembered` is where it leads."""
         if layer.site.keeps_gone:
-            await self._noted(self._record_sink.put_outcome(layer, request, outcome))
+            links = remembered.of(layer.site.compiled, request.depth) if remembered is not None else []
+            further = turns(Reading(PageVerdict.OK, "", [], links), layer.name)
+            await self._noted(self._record_sink.put_outcome(layer, request, outcome, further))
 
     async def note_gap(self, layer: ServedLayer, request: PageRequest, why: str) -> None:
         """Note that not all is fetched in this round that the pages of a layer lead to."""
@@ -371,6 +382,7 @@ class PageReader:
         further: Sequence[int],
         whole: bool,
         has_links: bool,
+        all_links: bool,
     ) -> tuple[list[bytes], int]:
         """Store records in the database, or make items of them: the items, and how many records are in the database."""
         # A function may yield records of other layers, too.
@@ -398,7 +410,7 @@ class PageReader:
             return items, 0
         try:
             if not await self._record_sink.put(
-                layer, request, response, records, further, whole, has_records, has_links
+                layer, request, response, records, further, whole, has_records, has_links, all_links
             ):
                 raise PageFailed(
                     STORE_UNAVAILABLE,

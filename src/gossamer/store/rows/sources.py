@@ -20,7 +20,7 @@ from sqlalchemy import Table as SqlTable
 from gossamer.model.table import SOURCES, Gap, PageOutcome, PageSource
 from gossamer.store.parts import number_of
 from gossamer.store.query import behind
-from gossamer.store.rows import gaps, gone
+from gossamer.store.rows import gaps, gone, threads
 from gossamer.store.rows.identities import Identity, among, chunks, plain
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def visits_of(rows: Iterable[PreparedRow]) -> Visits:
                 brought.append(one)
     for source, brought in [*visits.items()]:
         if source.there:
-            visits.setdefault(source._replace(page=source.there, there=0), []).extend(brought)
+            visits.setdefault(source._replace(page=source.there, there=0, thread=None), []).extend(brought)
     return visits
 
 
@@ -87,17 +87,26 @@ def _note(
     now: Callable[[], datetime],
 ) -> None:
     table = tables.of[SOURCES.name]
-    known = _lines(connection, table, sorted(visits))
+    # First pages before the others: all pages of a thread come one after the other.
+    firsts = {first for source, _ in visits.values() for first in _firsts(source)}
+    known = _lines(connection, table, sorted(firsts)) | _lines(connection, table, sorted(visits.keys() - firsts))
     changed: dict[LineKey, _Line] = {}
     back: dict[int, _Line] = {}
     lost: list[tuple[PageSource, Mapping[int, _Line]]] = []
+    whole: dict[_Page, PageSource] = {}
+    states: dict[_Page, threads.PassState] = {}
     for page, (source, rows) in sorted(visits.items()):
         lines = known.get(page, {})
-        if not (lines or rows or source.has_links):
+        if not (lines or rows or source.has_links or source.thread is not None):
             continue
         source = source._replace(has_records=source.has_records or bool(rows))
         source = _judged(connection, tables, source, lines)
         change = _changes(source, rows, lines)
+        for first in _firsts(source):
+            if first not in states:
+                states[first] = threads.known(known.get(first, {}).get(0, _Line(None)).named)
+            if _comes(states[first], source):
+                whole[first] = source
         if source.outcome is PageOutcome.ADDED and source.round is not None and _keeps_others(rows, lines):
             gaps.note(connection, tables, source.site, source.round, Gap("kept", source.layer_name, KEPT))
         changed |= {(*page, record): line for record, line in change.items()}
@@ -112,6 +121,10 @@ def _note(
             }
         if missing:
             lost.append((source, missing))
+    for first, state in states.items():
+        line = changed.get((*first, 0)) or known.get(first, {}).get(0)
+        if line is not None:
+            changed[*first, 0] = replace(line, named=threads.written(state))
     _write(connection, tables, changed)
     for target, rows_of in _by_target(tables, back).items():
         gone.revive(connection, tables, tables.shapes[target], rows_of, now)
@@ -119,6 +132,66 @@ def _note(
         since = source.current if source.outcome is PageOutcome.ABSENT else None
         own = source.site
         _mark(connection, tables, missing, lambda records: _held(connection, table, records, own, since), source, now)  # noqa: B023
+    for first, source in sorted(whole.items()):
+        # With a later page of the transaction another pass may have begun.
+        if not states[first].awaited:
+            _settle_thread(connection, tables, first, source, now)
+
+
+def _firsts(source: PageSource) -> list[_Page]:
+    """The first page of the thread of a page, by each of its numbers."""
+    return [] if source.thread is None else [(source.site, source.layer, one) for one in sorted(source.thread.firsts)]
+
+
+def _comes(state: threads.PassState, source: PageSource) -> bool:
+    """Note a page in its thread. Answers whether that is whole now."""
+    assert source.thread is not None
+    is_read = source.outcome in (PageOutcome.READ, PageOutcome.UNCHANGED)
+    # Nobody knows what page turns came after one that does not exist.
+    is_read = is_read or (source.outcome is PageOutcome.ABSENT and source.thread.is_first)
+    return threads.come(state, source.thread, {source.page, source.there} - {0}, is_read=is_read)
+
+
+def _settle_thread(
+    connection: Connection,
+    tables: TableStatements,
+    first: _Page,
+    source: PageSource,
+    now: Callable[[], datetime],
+) -> None:
+    """A whole pass over a thread has come: note as gone what none of its pages brought. A page that the thread has no more is as one that does
+    not exist."""
+    table = tables.of[SOURCES.name]
+    assert source.thread is not None
+    line = _lines(connection, table, [first])[first][0]
+    state = threads.known(line.named)
+    left = state.left
+    found = _lines(connection, table, [(*first[:2], page) for page in sorted(state.read | left)])
+    changed: dict[LineKey, _Line] = {}
+    missing: dict[int, _Line] = {}
+    for page, lines in sorted(found.items()):
+        for record, one in lines.items():
+            if not record or one.gone is not None or one.target not in source.thread.children:
+                continue
+            if one.held and page[2] in left:
+                changed[*page, record] = replace(one, gone=source.current)
+            if not one.held or page[2] in left:
+                missing[record] = one
+    threads.settled(state)
+    changed[*first, 0] = replace(line, named=threads.written(state))
+    _write(connection, tables, changed)
+    marked = _mark(
+        connection, tables, missing, lambda records: _held(connection, table, records, source.site, None), source, now
+    )
+    outdated = [
+        (*page, record)
+        for page, lines in sorted(found.items())
+        for record, one in lines.items()
+        if record in missing and not one.held and record not in marked
+    ]
+    # Their pages have them no more, and another one has.
+    for some in chunks(outdated):
+        connection.execute(delete(table).where(among(table, LINE, some)))
 
 
 def _changes(source: PageSource, rows: Sequence[PreparedRow], known: Mapping[int, _Line]) -> dict[int, _Line]:
@@ -144,7 +217,7 @@ def _changes(source: PageSource, rows: Sequence[PreparedRow], known: Mapping[int
     held = before.held
     if not is_late and (source.outcome is PageOutcome.EMPTY or _level(source) > held):
         held = _level(source)
-    page = _Line(round, held)
+    page = _Line(round, held, named=before.named)
     if known.get(0) != page:
         changed[0] = page
     return changed
