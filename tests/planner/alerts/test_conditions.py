@@ -137,6 +137,31 @@ def test_fields_that_are_found_on_fewer_pages() -> None:
     assert found("field_coverage", reading, pages=10) == {"fell": True, "few": True}
 
 
+def test_what_a_round_showed_stands_until_the_next_has_read_enough_pages() -> None:
+    """An alert that would end with the first page of the next round would say that all is well."""
+
+    def shop(number: int, pages: int, prices: int, walls: int = 0) -> list[FieldCoverage]:
+        return [
+            FieldCoverage("shop", number, "item", "", pages, pages, walls),
+            FieldCoverage("shop", number, "item", "price", pages, prices),
+        ]
+
+    before = [*shop(3, 100, 95), *shop(4, 100, 3, 40)]
+    for pages, prices, runs, fields, walls in (
+        (2, 0, True, {"shop": None}, {"shop": None}),
+        (25, 0, True, {"shop": True}, {}),
+        (25, 25, True, {}, {}),
+        (2, 2, False, {}, {}),
+    ):
+        running = {"shop": RunningRound(5, 10.0, None)} if runs else {}
+        reading = NOTHING._replace(coverage={"shop": [*before, *shop(5, pages, prices)]}, rounds=running)
+        assert found("field_coverage", reading, below="50%") == fields
+        assert found("blocked", reading) == walls
+    lists = [FieldCoverage("shop", 5, "list", "", 200, 200)]
+    reading = NOTHING._replace(coverage={"shop": [*before, *lists]}, rounds={"shop": RunningRound(5, 10.0, None)})
+    assert found("field_coverage", reading, below="50%") == {"shop": None}, "only other layers were read so far"
+
+
 def test_lists_that_have_no_records_any_more() -> None:
     """No record of them lacks anything."""
 

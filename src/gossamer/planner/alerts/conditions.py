@@ -147,6 +147,11 @@ def _field_coverage(rule: LowCoverage, reading: CrawlReading, history: CountHist
             every = [text for layer in sorted(texts) for text in texts[layer]]
             more = f"; and {counted(len(every) - NAMED_FIELDS, 'field')} more" if len(every) > NAMED_FIELDS else ""
             yield AlertCondition(group, True, "; ".join(every[:NAMED_FIELDS]) + more)
+        elif _runs(reading, group, newest):
+            read = {(row.layer, row.field) for row in rows if row.round == newest and row.asked >= rule.pages}
+            if any(key not in read or key[0] in few for key in before):
+                # It may have too few again.
+                yield AlertCondition(group, None)
 
 
 def _blocked(rule: BlockedPages, reading: CrawlReading, history: CountHistory) -> Conditions:
@@ -159,6 +164,14 @@ def _blocked(rule: BlockedPages, reading: CrawlReading, history: CountHistory) -
             yield AlertCondition(
                 group, True, f"{walls:,} of {came:,} responses of round {newest} were walls, not pages"
             )
+        elif came < rule.pages and _runs(reading, group, newest):
+            yield AlertCondition(group, None)
+
+
+def _runs(reading: CrawlReading, group: str, number: int) -> bool:
+    """Whether this round of a group is still running: as long as it has read too few pages to tell, what the round before showed stands."""
+    running = reading.rounds.get(group)
+    return running is not None and running.number == number
 
 
 def _queue_growth(rule: QueueGrowth, reading: CrawlReading, history: CountHistory) -> Conditions:

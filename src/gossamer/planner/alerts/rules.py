@@ -136,7 +136,7 @@ class LowCoverage(AlertRule):
     fallen: Share = 0.3
     """It fires when a share is so many points less than in the round before: 30% is from 95% to 65%."""
     pages: Annotated[Whole, Field(ge=1)] = 20
-    """The number of pages of the layer, and of records, that a round must have read."""
+    """The number of pages of the layer, and of records, that a round must have read. Until it has, the alert stays as it was."""
 
 
 class BlockedPages(AlertRule):
@@ -145,7 +145,7 @@ class BlockedPages(AlertRule):
     above: Share = 0.1
     """The share of responses in a round above which it fires."""
     pages: Annotated[Whole, Field(ge=1)] = 20
-    """The number of responses that the round must have had, walls included."""
+    """The number of responses that the round must have had, walls included. Until it has, the alert stays as it was."""
 
 
 class QueueGrowth(AlertRule):
