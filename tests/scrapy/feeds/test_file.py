@@ -18,7 +18,7 @@ from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.items.export import ExportPlan, export
 from gossamer.model import LanePolicy, Lease, Request, RoundInfo, Settlement, Token
 from gossamer.scrapy.feeds.file import FeedFile
-from gossamer.scrapy.feeds.position import waiting
+from gossamer.scrapy.feeds.position import FeedPosition, waiting
 from gossamer.settings import load
 from gossamer.testing.servers import Server
 
@@ -117,6 +117,38 @@ def test_an_export_to_a_feeds_file_is_refused_and_the_feed_goes_on(frontier: Val
             file.close(frontier, over=False)
     bring(frontier, produce(frontier, 4, 5), opened(frontier, out, overwrite=True), over=True)
     assert lines(out) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["killed", "removed"])
+def test_nothing_waits_for_a_name_that_a_process_has_left(
+    frontier: ValkeyFrontier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: bool
+) -> None:
+    """A process was killed before it noted the name, or the file was removed with its note."""
+    out = tmp_path / "out.jl"
+    info = produce(frontier, 0, 1)
+    if gone:
+        bring(frontier, info, opened(frontier, out))
+        out.unlink()
+        Path(f"{out}.position").unlink()
+    else:
+        with monkeypatch.context() as killed:
+            killed.setattr(FeedPosition, "write", lambda *_: 1 / 0)
+            first = opened(frontier, out)
+            with pytest.raises(ZeroDivisionError):
+                first.prepare(frontier, info)
+            assert first._file is not None
+            first._file.close()
+    [before] = waiting(frontier, "g")
+    other = opened(frontier, tmp_path / "other.jl")
+    other.prepare(frontier, info)
+    file = bring(frontier, info, opened(frontier, out))
+    now = waiting(frontier, "g")
+    assert len(now) == 2
+    assert before not in now
+    bring(frontier, info, file, over=True)
+    assert waiting(frontier, "g") == [other.consumer]
+    assert lines(out) == [0, 1]
+    other.close(frontier, over=True)
 
 
 def test_what_others_have_added_to_a_file_stays(frontier: ValkeyFrontier, tmp_path: Path) -> None:

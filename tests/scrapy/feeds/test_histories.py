@@ -25,8 +25,9 @@ from gossamer.settings import load
 from gossamer.testing.servers import Server
 
 FACTOR = int(os.environ.get("MACHINE_FACTOR", "1"))
-SEEDS = sorted({*range(6 * FACTOR), 15})
-"""In the history 15 an export finds that items had gone at the limit before it could write them."""
+SEEDS = sorted({*range(6 * FACTOR), 15, 30})
+"""In the history 15 an export finds that items had gone at the limit before it could write them; in 30 a writer is killed before it noted
+under which name the server keeps its items."""
 KINDS = (JsonLinesItemExporter, JsonItemExporter, CsvItemExporter, Whole)
 ROUNDS, WRITERS = 3, 3
 LIMIT = 7

@@ -30,6 +30,7 @@ from gossamer.scrapy.feeds.position import (
     are_unwritten,
     consumer_of,
     elsewhere,
+    forget_others,
     forget_past,
     has_items,
     owner_of,
@@ -131,7 +132,8 @@ class FeedFile:
                 if left:
                     frontier.keep_items(self.group, noted["consumer"], noted["positions"])
                 self._mark.write(noted)
-                self._forget(frontier, left)
+                if left:
+                    forget_others(frontier, self.group, self.path, self._uri, noted["consumer"], left)
 
     def _is_finished(self, info: RoundInfo) -> bool:
         """Whether the file was written as one whole, to which nothing can be added."""
@@ -332,7 +334,7 @@ class FeedFile:
         self._export = FeedExport(self.path, self._make, self._read, state)
         self._append(file)
         self._mark.write(state)
-        self._forget(frontier, left)
+        forget_others(frontier, self.group, self.path, self._uri, state["consumer"], left)
 
     def _renewed(self, info: RoundInfo, state: State) -> str:
         """Name a consumer that stays as long as the file wants items, where the one it had is forgotten with an earlier round: it was
@@ -342,10 +344,6 @@ class FeedFile:
             return ""
         state["consumer"] = consumer_of(self.path, self._uri, wanted)
         return str(old)
-
-    def _forget(self, frontier: ValkeyFrontier, consumer: str) -> None:
-        if consumer:
-            frontier.keep_items(self.group, consumer, dict.fromkeys(range(frontier.partitions), "gone"))
 
     def _fresh(self, frontier: ValkeyFrontier, info: RoundInfo, size: int) -> State:
         """What is noted of a file that begins. One that is added to goes on after what its last writer has finished."""
@@ -430,7 +428,7 @@ class FeedFile:
             if over and self.untouched and not os.fstat(file.fileno()).st_size:
                 self.path.unlink(missing_ok=True)
             if over:
-                self._forget(frontier, self._state["consumer"])
+                forget_others(frontier, self.group, self.path, self._uri, before=self._state["consumer"])
                 forget_past(frontier, self.group, self._state["round"])
         self._let_go()
 

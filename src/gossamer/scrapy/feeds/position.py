@@ -40,8 +40,7 @@ def consumer_of(path: Path, uri: str, overwritten_in: int | None) -> str:
     """The name of the consumer that keeps the items of this file; it shows people where the file is. `uri` is the feed as configured: its
     digest is the same on all machines that have the feed. `overwritten_in`: the round that it is of, if each round begins it again."""
     of_round = "" if overwritten_in is None else f"r{overwritten_in}-"
-    where = re.sub(r"[^A-Za-z0-9_.]+", "_", f"{socket.gethostname()}_{path.name}")[:60]
-    return f"{FEED}{of_round}{where}-{_digest(uri)}{_place(path)}{secrets.token_hex(2)}"
+    return f"{FEED}{of_round}{_file(path, uri)}{secrets.token_hex(2)}"
 
 
 def round_of(consumer: str) -> int | None:
@@ -50,10 +49,26 @@ def round_of(consumer: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def forget_others(
+    frontier: ValkeyFrontier, group: str, path: Path, uri: str, consumer: str = "", before: str = ""
+) -> None:
+    """Forget all consumers of the file but this one: the one that it had `before`, and those of processes that were killed before they
+    noted the name. Each would hold items as long as it is there. For the process that holds the file's lock."""
+    same = re.compile(rf"{FEED}(r\d+-)?{re.escape(_file(path, uri))}[0-9a-f]{{4}}")
+    for name in item_stream.consumers(frontier, group):
+        if name != consumer and (name == before or same.fullmatch(name)):
+            frontier.keep_items(group, name, dict.fromkeys(range(frontier.partitions), "gone"))
+
+
 def elsewhere(frontier: ValkeyFrontier, group: str, path: Path, uri: str) -> str:
     """The consumer that already keeps the items of the same feed in this round for another file; "" if there is none."""
     same = re.compile(rf"-{_digest(uri)}(?!{_place(path)})[0-9a-f]{{8}}$")
     return next((name for name in waiting(frontier, group) if same.search(name)), "")
+
+
+def _file(path: Path, uri: str) -> str:
+    where = re.sub(r"[^A-Za-z0-9_.]+", "_", f"{socket.gethostname()}_{path.name}")[:60]
+    return f"{where}-{_digest(uri)}{_place(path)}"
 
 
 def _digest(uri: str, size: int = 4) -> str:
