@@ -15,6 +15,9 @@ from tests.support.example_sites import Place
 from tests.support.fork_server import Program
 from tests.support.site import Reply, Site
 
+from gossamer.frontier import item_stream
+from gossamer.frontier.server import keys
+from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Server
 
@@ -309,3 +312,56 @@ def test_what_cannot_be_written_is_refused_before_a_round_is_spent(place: Place)
             assert why in place.said("crawl", "site.yaml", *words, code=2)[1]
         assert site.visits == []
     assert left(place) == []
+
+
+GO_BACK = """
+for _, key in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('DEL', key) end
+for i = 2, #ARGV, 2 do redis.call('RESTORE', ARGV[i], 0, ARGV[i + 1]) end
+redis.call('HSET', KEYS[1], 'run', 'another')
+"""
+
+
+class Past:
+    """What a server of one partition has now, which it can be brought back to, as by a failover that costs it its last second."""
+
+    def __init__(self, frontier: ValkeyFrontier) -> None:
+        self._connection, self._meta = frontier.connection, keys.meta(frontier.crawl)
+        self._pattern = keys.base(frontier.crawl, 0) + "*"
+        rows = [(key, self._connection.execute("DUMP", key)) for key in self._connection.execute("KEYS", self._pattern)]
+        self._dumped = [part for row in rows if row[1] is not None for part in row]
+
+    def come_back(self) -> None:
+        self._connection.execute("EVAL", GO_BACK, 1, self._meta, self._pattern, *self._dumped)
+
+
+@pytest.mark.parametrize(("known", "dropped"), [(0, False), (2, False), (2, True)])
+def test_records_that_come_again_after_a_lost_second_are_in_the_file_once(
+    place: Place, known: int, dropped: bool
+) -> None:
+    """Where nothing on the server shows any more which ones they are, the command says that they are twice."""
+    prices = {number: 100 + number for number in range(PAGES)}
+    spool, words = place.directory / "out.jsonl.items", ["crawl", "site.yaml", "-O", "out.jsonl", "-w", "1"]
+    place.environ["GOSSAMER_LEASE_SECONDS"] = "5"
+    with Site() as site, place.frontier() as frontier:
+        write(place, site)
+        serve(site, prices)
+        site.hold(*(f"/item/{number}" for number in range(known, PAGES)))
+        with Program("gossamer", words, place.environ, place.directory) as running:
+            site.reached(f"/item/{known}")
+            site.reached(f"/item/{known + 1}")
+            wait_until(lambda: spool.exists() and spool.read_bytes().count(b"\n") == known, "the first records", 60)
+            if dropped:
+                frontier.drop_items("shop", item_stream.ends(frontier, "shop"))
+            past = Past(frontier)
+            site.release(f"/item/{known}", f"/item/{known + 1}")
+            site.reached(f"/item/{known + 2}")
+            site.reached(f"/item/{known + 3}")
+            wait_until(lambda: spool.read_bytes().count(b"\n") == known + 2, "the next ones in the file", 60)
+            past.come_back()
+            site.release(*(f"/item/{number}" for number in range(known + 2, PAGES)))
+            assert running.wait(120) == (4 if dropped else 0)
+            assert ("has 2 records more than the round" in running.errors()) is dropped
+        assert site.paths().count(f"/item/{known}") == 2
+    found = records(place.directory / "out.jsonl")
+    assert found.keys() == Counter(prices.items()).keys()
+    assert found.total() == len(prices) + (2 if dropped else 0)

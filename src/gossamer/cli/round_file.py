@@ -14,7 +14,7 @@ import re
 import socket
 import threading
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
@@ -24,12 +24,12 @@ import typer
 
 from gossamer.cli import output
 from gossamer.errors import ExportStopped, FrontierError, GossamerError, SettingError
-from gossamer.frontier import codec
+from gossamer.frontier import codec, item_stream
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.items import lines, parquet
 from gossamer.items import rows as item_rows
 from gossamer.items.consumer import Item, ItemConsumer
-from gossamer.items.position import held, sync
+from gossamer.items.position import PositionFile, held, sync
 from gossamer.model import RoundInfo
 from gossamer.settings import Settings
 from gossamer.sites.format import SiteSpec, stored_fields
@@ -46,10 +46,12 @@ STREAM = {"GOSSAMER_ITEMS": "stream"}
 
 
 class FeedResult(NamedTuple):
-    """How many records FILE has, and how many of the round it lacks, at least: a page that has not changed counts as one."""
+    """How many records FILE has, how many of the round it lacks, at least (a page that has not changed counts as one), and how many it has
+    more than the round, at least: they came again after the server had lost what it knew last."""
 
     written: int
     lacking: int
+    doubled: int
 
 
 def checked(overwrite: Sequence[str], sites: Sequence[SiteSpec], settings: Settings, repeat: bool) -> Path:
@@ -93,6 +95,8 @@ class SiteFeed:
         """The round that was there when the command began; it may have begun since."""
         self._round: tuple[int, float | None] | None = None
         """The round that is copied, and when it began."""
+        self._begins: dict[int, str] = {}
+        """Positions, by partition, at which no item was copied: the round begins there."""
 
     @property
     def is_unfinished(self) -> bool:
@@ -149,18 +153,19 @@ class SiteFeed:
     def _finish(self, frontier: ValkeyFrontier) -> FeedResult:
         info = self._copy(frontier)
         if info is None:
-            return FeedResult(0, 0)
+            return FeedResult(0, 0, 0)
         with self._held(frontier, info):
             written = self._write()
             if info.ended is None and not frontier.drained(self._site).drained:
-                return FeedResult(written, 0)
+                return FeedResult(written, 0, 0)
             gone = dict.fromkeys(range(frontier.partitions), "gone")
             frontier.keep_items(self._site, self._consumer(info), gone)
             self._spool.unlink(missing_ok=True)
             self._position.unlink(missing_ok=True)
         info = next((one for one in frontier.rounds(self._site, ROUNDS) if one.round == info.round), info)
         rows = [row for row in frontier.coverage([self._site]) if row.round == info.round]
-        return FeedResult(written, max(0, info.items - written) + sum(row.unstreamed for row in rows))
+        lacking, doubled = max(0, info.items - written), max(0, written - info.items)
+        return FeedResult(written, lacking + sum(row.unstreamed for row in rows), doubled)
 
     def report(self, result: FeedResult) -> None:
         """Say what FILE has."""
@@ -169,6 +174,12 @@ class SiteFeed:
             output.write_notice(
                 f"{self._path} lacks {result.lacking:,} of the records of the round: they were brought before -O was given, or by workers without "
                 f"it. For all of them, crawl {self._site} again with -O"
+            )
+
+        if result.doubled:
+            output.write_notice(
+                f"{self._path} has {result.doubled:,} records more than the round: the server has lost what it knew last, and pages were read once "
+                f"more. Some records are twice, and others may be missing. To have each once, crawl {self._site} again with -O"
             )
 
     def _run(self) -> None:
@@ -215,6 +226,7 @@ class SiteFeed:
             )
         forget_past(frontier, self._site, info.round)
         with held(self._spool, self._owner(frontier, info)) as marks:
+            self._go_back(frontier, info, marks)
             known = marks.mark.positions
             if not known:
                 if is_first:
@@ -227,15 +239,39 @@ class SiteFeed:
                         f"nobody has written the items of earlier rounds of {self._site}, and {self._path} does not get them: they go first when the "
                         f"stream is at GOSSAMER_ITEMS_MAX; `gossamer items export {self._site} FILE` writes them"
                     )
-            source = ItemConsumer(frontier, self._site, self._consumer(info), known)
+            source = _PlacedItems(frontier, self._site, self._consumer(info), known)
+            source.positions = dict(known)  # the spool is right, whatever the server knows
             # What a round brings that has begun meanwhile is not for this file.
             until = starts(frontier, min(later, key=lambda one: one.round)) if later else None
             lines.write(source, self._spool, marks, _Spooled(), lambda _: None, until)
         return info
 
+    def _go_back(self, frontier: ValkeyFrontier, info: RoundInfo, marks: PositionFile) -> None:
+        """Where the server has lost items that were copied, discard them: their pages are read once more, and bring them again."""
+        from gossamer.scrapy.feeds.position import starts
+
+        found: dict[int, str] = {}
+        for partition, at in marks.mark.positions.items():
+            if self._begins.get(partition) == at or not item_stream.is_lost(frontier, self._site, partition, at):
+                continue
+            copied = [one for p, one, _ in self._copied(marks.mark.size) if p == partition]
+            if not copied:
+                self._begins[partition] = at  # no item stands there
+                continue
+            while copied and item_stream.is_lost(frontier, self._site, partition, copied[-1]):
+                copied.pop()
+            found[partition] = copied[-1] if copied else starts(frontier, info)[partition]
+        if found:
+            with self._spool.open("r+b") as spool:
+                spool.truncate(marks.mark.size)
+                spool.seek(marks.mark.size)
+                spool.writelines(b"%d %s\n" % (partition, at.encode()) for partition, at in found.items())
+                sync(spool)
+                marks.set(marks.mark._replace(size=spool.tell(), positions={**marks.mark.positions, **found}))
+
     def _owner(self, frontier: ValkeyFrontier, info: RoundInfo) -> dict[str, str]:
         return {
-            "crawl": frontier.crawl, "group": self._site, "consumer": self._consumer(info), "format": "items", "began": f"{info.began}",
+            "crawl": frontier.crawl, "group": self._site, "consumer": self._consumer(info), "format": "placed items", "began": f"{info.began}",
         }  # fmt: skip
 
     def _held(self, frontier: ValkeyFrontier, info: RoundInfo) -> Any:
@@ -269,13 +305,43 @@ class SiteFeed:
         return written
 
     def _items(self) -> Iterator[Item]:
+        for _, _, data in self._copied(None):
+            yield codec.decode(b64decode(data))
+
+    def _copied(self, size: int | None) -> Iterator[tuple[int, str, bytes]]:
+        """Partition, position and data of what was copied and not discarded. `size`: of what is finished in the spool."""
+        back: dict[int, list[tuple[int, str]]] = {}
+        for end, partition, position, data in self._lines(size):
+            if not data:
+                back.setdefault(partition, []).append((end, position))
+        for end, partition, position, data in self._lines(size):
+            later = [at for place, at in back.get(partition, ()) if place >= end]
+            if data and not any(item_stream.place(position) > item_stream.place(at) for at in later):
+                yield partition, position, data
+
+    def _lines(self, size: int | None) -> Iterator[tuple[int, int, str, bytes]]:
+        """The lines of the spool, with where they end. One without data says that what was copied of the partition behind the position
+        does not count."""
+        end = 0
         with self._spool.open("rb") as spool:
             for line in spool:
-                yield codec.decode(b64decode(line))
+                end += len(line)
+                if size is not None and end > size:
+                    return
+                partition, position, *data = line.split()
+                yield end, int(partition), position.decode(), data[0] if data else b""
+
+
+class _PlacedItems(ItemConsumer):
+    """Items with where they stand."""
+
+    def pages(self, until: Mapping[int, str] | None = None) -> Iterator[tuple[int, list[tuple[str, Item]]]]:
+        for partition, rows in super().pages(until):
+            yield partition, [(at, {"partition": partition, "position": at, "item": item}) for at, item in rows]
 
 
 class _Spooled:
-    """Items as lines that keep their types."""
+    """Items as lines that keep their types, and where they stood."""
 
     fields: tuple[str, ...] | None = None
 
@@ -283,7 +349,8 @@ class _Spooled:
         return b""
 
     def line(self, item: Item) -> bytes:
-        return b64encode(codec.encode(dict(item))) + b"\n"
+        data = b64encode(codec.encode(dict(item["item"])))
+        return b"%d %s %s\n" % (item["partition"], item["position"].encode(), data)
 
 
 def _json(stream: IO[bytes], items: Callable[[], Iterator[Item]]) -> int:

@@ -41,6 +41,18 @@ def pages(
             return
 
 
+def is_lost(frontier: ValkeyFrontier, group: str, partition: int, position: str) -> bool:
+    """Whether an item that was read is not there, although older ones are, which would have been removed before it: the server has gone back
+    to an earlier state. False also where nothing shows it."""
+    key = keys.items(frontier.crawl, partition, group)
+    if frontier.connection.execute("XRANGE", key, position, position, key=key):
+        return False
+    if not frontier.connection.execute("EXISTS", key, key=key):
+        return True  # a stream from which all was removed is there
+    first = frontier.read_items(group, partition, START, 1)
+    return bool(first) and place(first[0][0]) < place(position)
+
+
 def ends(frontier: ValkeyFrontier, group: str) -> dict[int, str]:
     """The position of the newest item of each partition that has any."""
     last = {p: last_items(frontier, group, p, 1) for p in range(frontier.partitions)}

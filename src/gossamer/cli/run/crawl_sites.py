@@ -148,10 +148,10 @@ def crawl_loaded(
 
 
 def _finish(feed: round_file.SiteFeed) -> bool:
-    """Write the file of `-O`; whether it lacks records."""
+    """Write the file of `-O`; whether it lacks records, or may lack some behind those that it has twice."""
     result = feed.finish()
     feed.report(result)
-    return result.lacking > 0
+    return result.lacking > 0 or result.doubled > 0
 
 
 def _begin(frontier: ValkeyFrontier, sites: list[SiteSpec], asked: CrawlOptions, who: str) -> list[str]:
