@@ -16,6 +16,7 @@ from tests.support.scrapy_redis.example import PREFIX, Project
 from tests.support.scrapy_redis.sides import SIDES
 from tests.support.site import Site, links
 
+from gossamer.frontier import item_stream
 from gossamer.scrapy_redis.connection import from_settings
 from gossamer.testing.process import wait_until
 from gossamer.testing.servers import Server
@@ -586,6 +587,47 @@ def test_a_crawl_that_is_stopped_throws_away_what_is_left_and_what_was_seen(
     there.rpush("failing:start_urls", f"{site.url}/")
     project.start("failing", GOSSAMER_ROUND=again, **given).ended()
     assert Counter(site.paths()) - before == Counter(["/", *PAGES])
+
+
+STOPPED = """
+from scrapy_redis.spiders import RedisSpider
+
+class Stopped(RedisSpider):
+    name = "stopped"
+    custom_settings = {"ITEM_PIPELINES": {}}
+
+    def parse(self, response):
+        yield {"url": response.url}
+        yield from response.follow_all(css="a", callback=self.parse)
+"""
+
+
+@pytest.mark.parametrize("how", ["-O", "-o"])
+@pytest.mark.parametrize("persist", [True, False])
+def test_the_feed_of_a_crawl_that_is_stopped_waits_for_the_rest_only_if_there_is_one(
+    project: Project, site: Site, there: Any, persist: bool, how: str
+) -> None:
+    add(project, STOPPED)
+    site.hold("/5")
+    given = {"SCHEDULER_PERSIST": persist, "CONCURRENT_REQUESTS": 1}
+    there.rpush("stopped:start_urls", f"{site.url}/")
+    worker = project.start("stopped", how, "out.jsonl", **given)
+    site.reached("/5")
+    worker.stop()
+    site.release("/5")
+    assert ("The round is not over: the rest of its items wait" in worker.ended()) is persist
+    with project.frontier() as frontier:
+        assert bool(item_stream.consumers(frontier, "stopped")) is persist
+    there.rpush("stopped:start_urls", f"{site.url}/")
+    before = len((project.directory / "out.jsonl").read_text().splitlines())
+    project.start("stopped", how, "out.jsonl", **given).ended()
+    found = Counter(json.loads(line)["url"] for line in (project.directory / "out.jsonl").read_text().splitlines())
+    every = Counter(site.url + path for path in ["/", *PAGES])
+    if persist:
+        assert found == every + Counter([f"{site.url}/"])
+    else:
+        assert found.total() == every.total() + (before if how == "-o" else 0)
+        assert found >= every
 
 
 def test_a_fleet_of_this_machine_crawls_again_each_time_on_the_server_of_the_project(

@@ -303,6 +303,7 @@ class FleetFeedExporter(FeedExporter):
             time.sleep(AGAIN)
             self._passed += 1
             self._step(frontier, info, files, worker_config, end)
+        over = self._over() or (not self._incomplete and self._was_ended(frontier, info))
         # Whoever is through leaves its files alone: what comes after an exporter's end would be cut off again.
         for uri, file in files.items():
             if file.past and self._drained():
@@ -311,7 +312,14 @@ class FleetFeedExporter(FeedExporter):
                 # A crawl that waits for more has no end at which it could be whole.
                 if self._drained():
                     self._check(frontier, info, file)
-                self._close(frontier, uri, file, self._over())
+                self._close(frontier, uri, file, over)
+
+    @staticmethod
+    def _was_ended(frontier: ValkeyFrontier, info: RoundInfo) -> bool:
+        """Whether a round brings no more although this worker was stopped: it threw the rest away as it closed, or others have ended it."""
+        rows = frontier.rounds(info.group, 2)
+        present = next((row for row in rows if (row.round, row.began) == (info.round, info.began)), None)
+        return present is None or present.ended is not None or rows[0].round > present.round
 
     def _came_for_nothing(self, worker_config: Any) -> bool:
         """Whether this worker is one of those that something starts again and again (see GOSSAMER_ROUND), and had nothing to do: should it
