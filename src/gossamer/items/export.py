@@ -31,10 +31,11 @@ class ExportPlan(NamedTuple):
 
 
 class ExportResult(NamedTuple):
-    """How many items were written, and by whom."""
+    """How many items were written, and by whom; whether they came after what another program has added to the file."""
 
     written: int
     source: ItemConsumer
+    behind_others: bool = False
 
 
 def export(
@@ -72,4 +73,8 @@ def _export(
                 return ExportResult(0, source)
             item_lines.same_columns(plan.path, marks.mark.fields, plan.fields)
             lines = item_lines.CsvLines(columns, plan.fields is not None)
-        return ExportResult(item_lines.write(source, plan.path, marks, lines, heard), source)
+        added = item_lines.added_by_others(plan.path, marks)
+        written = item_lines.write(source, plan.path, marks, lines, heard)
+        if not marks.closed:
+            marks.set(marks.mark, closed=True)
+        return ExportResult(written, source, bool(added and written))

@@ -83,10 +83,13 @@ def write(
 ) -> int:
     """Append what waits to the file, up to the positions `until` if there are such. Return the number of items."""
     written = 0
-    with _opened(path, marks.mark.size) as stream:
-        if marks.mark.size == 0:
-            stream.write(lines.head())
+    with _opened(path, marks) as stream:
         for partition, rows in source.pages(until):
+            if marks.closed:
+                # From now on, what the file has behind this is ours.
+                marks.set(marks.mark._replace(size=_behind_others(stream)))
+            if marks.mark.size == 0 and not written:
+                stream.write(lines.head())
             problem: ExportStopped | None = None
             last = ""
             for position, item in rows:
@@ -106,18 +109,41 @@ def write(
     return written
 
 
-def _opened(path: Path, size: int) -> IO[bytes]:
-    """The file, cut to what is finished in it."""
+def added_by_others(path: Path, marks: PositionFile) -> int:
+    """How many bytes another program has added to the file since an export came to its end. ExportStopped where it has no items before them."""
+    if not marks.closed or not path.exists():
+        return 0
+    added = max(0, path.stat().st_size - marks.mark.size)
+    if added and not marks.mark.size:
+        raise ExportStopped(f"{path} has no items yet, and what is in it is another program's. Name another file.")
+    return added
+
+
+def _opened(path: Path, marks: PositionFile) -> IO[bytes]:
+    """The file, cut to what is finished in it, unless that is another program's."""
+    size = marks.mark.size
     try:
         stream = path.open("r+b" if size else "w+b")
     except FileNotFoundError:
         raise ExportStopped(f"{path} is missing. To start again without it, remove {path}.position too.") from None
-    if stream.seek(0, io.SEEK_END) < size:
+    end = stream.seek(0, io.SEEK_END)
+    if end < size:
         stream.close()
         raise ExportStopped(f"{path} is shorter than it was. Name another file, or remove it and {path}.position.")
-    stream.truncate(size)
-    stream.seek(size)
+    if not marks.closed:
+        stream.truncate(size)
+        stream.seek(size)
     return stream
+
+
+def _behind_others(stream: IO[bytes]) -> int:
+    """The end of the file, where a line begins."""
+    if end := stream.seek(0, io.SEEK_END):
+        stream.seek(end - 1)
+        if stream.read(1) != b"\n":
+            stream.write(b"\n")
+            sync(stream)
+    return stream.tell()
 
 
 def _row(cells: Sequence[str]) -> bytes:

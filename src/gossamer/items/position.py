@@ -2,7 +2,8 @@
 
 `FILE.position` has one JSON object per line: the first says whose items these are, each other one how large the file was, and up
 to which positions the items in it reach, when both had come to disk. The last whole line counts. What the file has beyond
-that size was written and not finished; it is cut off and written again.
+that size was written and not finished; it is cut off and written again. Behind an export that came to its end, it is another program's
+and stays: the last line says `closed` then.
 """
 
 from __future__ import annotations
@@ -32,15 +33,19 @@ class ExportPosition(NamedTuple):
 class PositionFile:
     """The file beside FILE, held by one export at a time."""
 
-    def __init__(self, stream: IO[bytes], mark: ExportPosition, fresh: bool) -> None:
-        self._stream, self.mark, self.fresh = stream, mark, fresh
+    def __init__(self, stream: IO[bytes], mark: ExportPosition, fresh: bool, closed: bool) -> None:
+        self._stream, self.mark, self.fresh, self.closed = stream, mark, fresh, closed
 
-    def set(self, mark: ExportPosition) -> None:
-        """From now on this counts; when this returns it is on disk."""
-        row = {"size": mark.size, "positions": {str(p): at for p, at in mark.positions.items()}, "fields": mark.fields}
+    def set(self, mark: ExportPosition, closed: bool = False) -> None:
+        """From now on this counts; when this returns it is on disk. `closed`: the export has come to its end."""
+        row: dict[str, Any] = {
+            "size": mark.size, "positions": {str(p): at for p, at in mark.positions.items()}, "fields": mark.fields
+        }  # fmt: skip
+        if closed:
+            row["closed"] = True
         self._stream.write(json.dumps(row).encode() + b"\n")
         sync(self._stream)
-        self.mark = mark
+        self.mark, self.closed = mark, closed
 
 
 @contextlib.contextmanager
@@ -74,7 +79,8 @@ def held(path: Path, owner: Mapping[str, str]) -> Iterator[PositionFile]:
             stream.write(json.dumps(dict(owner)).encode() + b"\n")
             sync(stream)
             _sync_directory(path)
-        yield PositionFile(stream, _mark(rows[-1]) if len(rows) > 1 else ExportPosition(), len(rows) < 2)
+        mark = _mark(rows[-1]) if len(rows) > 1 else ExportPosition()
+        yield PositionFile(stream, mark, len(rows) < 2, bool(rows and rows[-1].get("closed")))
 
 
 def _refuse_feed(path: Path, stream: IO[bytes]) -> None:

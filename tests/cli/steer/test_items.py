@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial
@@ -115,6 +116,18 @@ def clean() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("GOSSAMER_")}
 
 
+def dies_after(times: int) -> Callable[[int], None]:
+    """os.fsync, which fails when it has been called so often."""
+    steps, sync = iter(range(times)), os.fsync
+
+    def one(file: int) -> None:
+        if next(steps, None) is None:
+            raise ZeroDivisionError
+        sync(file)
+
+    return one
+
+
 class TestExport:
     def test_an_empty_export_says_why(self, command: Command, frontier: ValkeyFrontier) -> None:
         produce(frontier, numbered(0, 3), 1)
@@ -151,6 +164,46 @@ class TestExport:
         assert numbers(Path(name)) == list(range(15))
         command("items", "export", "g", "before.jsonl")
         assert numbers(Path("before.jsonl")) == list(range(15))
+
+    @pytest.mark.parametrize("name", ["out.jsonl", "out.csv"])
+    @pytest.mark.parametrize("end", ["", "\n"])
+    @pytest.mark.parametrize("killed", [None, 0, 1, 2])
+    def test_what_another_program_adds_to_a_file_stays(
+        self, command: Command, frontier: ValkeyFrontier, name: str, end: str, killed: int | None
+    ) -> None:
+        """Also where the export that comes after it is killed."""
+        line = {"out.jsonl": '{"n":100}', "out.csv": '100,"ti,tle ""100""\n"'}[name]
+        for first in (0, 10):
+            produce(frontier, numbered(first, 10), 1)
+            if first and killed is not None:
+                with pytest.MonkeyPatch.context() as fate:
+                    fate.setattr(os, "fsync", dies_after(killed))
+                    with pytest.raises(ZeroDivisionError):
+                        export(frontier, ExportPlan("g", "", Path(name), SUFFIXES[Path(name).suffix]), lambda _: None)
+            said = command("items", "export", "g", name).err
+            assert ("another program has added to" in said) is (
+                first > 0 and (killed is None or (not killed and not end))
+            )
+            if not first:
+                with Path(name).open("a") as file:
+                    file.write(line + end)
+        text = Path(name).read_text()
+        assert text.count(line + "\n") == 1
+        assert numbers(Path(name)) == [*range(20), 100]
+        # What a killed export had begun goes, and nothing else.
+        produce(frontier, numbered(20, 10), 1)
+        command("items", "export", "g", name)
+        assert Path(name).read_text().startswith(text)
+
+    def test_a_file_without_items_to_which_another_program_has_added_is_refused(
+        self, command: Command, frontier: ValkeyFrontier
+    ) -> None:
+        frontier.define("g", {"a": LanePolicy()})
+        command("items", "export", "g", "out.jsonl")
+        Path("out.jsonl").write_text("mine\n")
+        produce(frontier, numbered(0, 3), 1)
+        assert "another program's" in command("items", "export", "g", "out.jsonl", code=1).err
+        assert Path("out.jsonl").read_text() == "mine\n"
 
     def test_a_file_of_an_earlier_version_goes_on(self, command: Command, frontier: ValkeyFrontier) -> None:
         produce(frontier, numbered(0, 10))
@@ -393,9 +446,9 @@ class TestKilled:
         produce(frontier, numbered(0, 5))
         command("items", "export", "g", "out.jsonl")
         marks = Path("out.jsonl.position")
-        whole = marks.read_bytes()
-        with marks.open("ab") as stream_:
-            stream_.write(b'{"size": 99')
+        # An export that was killed had begun to write.
+        whole = marks.read_bytes().replace(b', "closed": true', b"")
+        marks.write_bytes(whole + b'{"size": 99')
         with Path("out.jsonl").open("ab") as stream_:
             stream_.write(b'{"n": ')
         produce(frontier, numbered(5, 5))

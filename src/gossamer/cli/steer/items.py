@@ -95,13 +95,15 @@ def export(
         [counts] = counts_of(frontier, group).groups
         new = bool(consumer) and consumer not in item_stream.consumers(frontier, group)
         with progress.live("exporting", counts.items_waiting, sys.stderr, "items") as show:
-            written, source = export_items(frontier, plan, progress.throttled(show), say_what_lacks)
+            written, source, behind_others = export_items(frontier, plan, progress.throttled(show), say_what_lacks)
         is_site = not written and any(group in file.sites for file in Registry(frontier).files())
         gone = _gone(frontier, group)
     if not written:
         output.write_notice(_why_empty(group, counts.items, gone, source, is_site))
     elif gone and not source.has_begun:
         output.write_notice(f"{_gone_text(gone)} before the first one that is in {file}")
+    if behind_others:
+        output.write_notice(f"another program has added to {file}: that stays, and the items come after it")
     if new:
         output.write_notice(
             f"from now on items of {group} are kept for {consumer}; `gossamer items forget {group} {consumer}` ends that"
