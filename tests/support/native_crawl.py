@@ -34,6 +34,7 @@ class Crawl:
             # What the files of these tests name; everything else is refused as it is by default.
             "GOSSAMER_ALLOWED_MODULES": "tests.engine,engine_hooks_of_a_test,engine_bad_hooks_of_a_test",
             "GOSSAMER_SITE_VARIABLES": "SITE_*,CONFORMANCE_SECRET",
+            "GOSSAMER_SITE_DATABASES": "127.0.0.1",
             **more,
         }
         self.settings: Settings = load(self.given)

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from gossamer.engine.page.payload import pack
-from gossamer.engine.sql_records import store_url
+from gossamer.engine.sql_records import store_address
 from gossamer.errors import GossamerError, SiteError, UnknownDocument, UnknownGroup, VersionConflict
 from gossamer.frontier.contract import Frontier
 from gossamer.model import AddOutcome
@@ -122,7 +122,7 @@ def check_ran(frontier: Frontier, site: CompiledSite) -> None:
 
 def opened(site: CompiledSite, settings: Settings) -> Store:
     """The store that the workers of the site write to, with its tables."""
-    store = Store.open(store_url(site, settings))
+    store = Store.open(*store_address(site, settings))
     try:
         store.prepare(site.tables())
     except BaseException:

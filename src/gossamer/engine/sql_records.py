@@ -17,6 +17,7 @@ from gossamer.engine.page.versions import edition
 from gossamer.engine.sites import ServedLayer, ServedSite
 from gossamer.errors import StoreError, StoreRefused, StoreUnavailable
 from gossamer.model import changed_digest
+from gossamer.model.database_url import NO_STORE, StoreAddress
 from gossamer.model.page import PageRequest, Record, Response
 from gossamer.model.table import UNREAD, PageThread, pass_number
 from gossamer.settings import Settings
@@ -48,15 +49,15 @@ class SqlRecordSink:
         self._settings = settings
         self._patience: float = settings["GOSSAMER_STORE_SECONDS"]
         self.pause = min(PAUSE, self._patience or PAUSE)
-        self._waiting: defaultdict[str, set[asyncio.Timeout]] = defaultdict(set)
-        self._writers: dict[str, Writer] = {}
-        self._stores: dict[str, Store] = {}
-        self._growth: dict[str, TableGrowth] = {}
-        self._of: dict[str, str] = {}
+        self._waiting: defaultdict[StoreAddress, set[asyncio.Timeout]] = defaultdict(set)
+        self._writers: dict[StoreAddress, Writer] = {}
+        self._stores: dict[StoreAddress, Store] = {}
+        self._growth: dict[StoreAddress, TableGrowth] = {}
+        self._of: dict[str, StoreAddress] = {}
         # By version: pages in progress while a file changes end with the version they began with.
-        self._urls: WeakKeyDictionary[ServedSite, str] = WeakKeyDictionary()
+        self._urls: WeakKeyDictionary[ServedSite, StoreAddress] = WeakKeyDictionary()
         self._prepared: WeakSet[ServedSite] = WeakSet()
-        self._without_pages: set[str] = set()
+        self._without_pages: set[StoreAddress] = set()
         self._rules: WeakKeyDictionary[ServedSite, str] = WeakKeyDictionary()
         self._noted: WeakKeyDictionary[ServedSite, set[tuple[int, str, str]]] = WeakKeyDictionary()
         """What this worker has noted of rounds, for each version of a site."""
@@ -64,13 +65,13 @@ class SqlRecordSink:
 
     async def prepare_together(self, sites: Iterable[ServedSite]) -> dict[str, StoreUnavailable]:
         """Those of one database in one transaction. A site that fails there is prepared by itself later, and says why."""
-        of: dict[str, list[ServedSite]] = {}
+        of: dict[StoreAddress, list[ServedSite]] = {}
         for site in sites:
             if site.compiled.site.store:
-                of.setdefault(store_url(site.compiled, self._settings), []).append(site)
+                of.setdefault(store_address(site.compiled, self._settings), []).append(site)
         unavailable: dict[str, StoreUnavailable] = {}
 
-        async def together(url: str, sites: list[ServedSite]) -> None:
+        async def together(url: StoreAddress, sites: list[ServedSite]) -> None:
             try:
                 await self._prepare(url, [table for site in sites for table in site.compiled.tables()])
             except StoreUnavailable as error:
@@ -87,19 +88,19 @@ class SqlRecordSink:
     async def prepare(self, site: ServedSite) -> None:
         if not site.compiled.site.store:
             return
-        url = store_url(site.compiled, self._settings)
+        url = store_address(site.compiled, self._settings)
         if site not in self._prepared:
             await self._prepare(url, site.compiled.tables())
         self._of[site.name] = self._urls[site] = url
 
-    async def _prepare(self, url: str, tables: list[Table]) -> None:
+    async def _prepare(self, url: StoreAddress, tables: list[Table]) -> None:
         from gossamer.store import Store, TableGrowth, Writer
 
         store = self._stores.get(url)
         if store is None:
-            if url == f"sqlite:///{_usual_file(self._settings)}":
+            if url.url == f"sqlite:///{_usual_file(self._settings)}":
                 _usual_file(self._settings).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            store = await in_thread(Store.open, url)
+            store = await in_thread(Store.open, *url)
             store = self._stores.setdefault(url, store)
         await in_thread(store.prepare, tables)
         if url not in self._writers:
@@ -107,7 +108,7 @@ class SqlRecordSink:
             self._growth[url] = TableGrowth(store)
 
     def begun_anew(self, site: ServedSite) -> bool:
-        store = self._stores.get(self._urls.get(site, ""))
+        store = self._stores.get(self._urls.get(site, NO_STORE))
         return store is not None and any(table.name in store.created for table in site.compiled.tables())
 
     async def archive(self, site: ServedSite, tables: Sequence[Table], number: int, birth: str) -> None:
@@ -248,7 +249,7 @@ class SqlRecordSink:
         )
         return await self._write(self._urls[layer.site], site.rows(Record(layer.name, dict(thread)), {}, part))
 
-    async def _write(self, url: str, rows: list[Row]) -> bool:
+    async def _write(self, url: StoreAddress, rows: list[Row]) -> bool:
         """False if that took too long."""
         limit = asyncio.timeout(self._patience or None)
         waiting = self._waiting[url]
@@ -263,7 +264,7 @@ class SqlRecordSink:
             waiting.discard(limit)
         return True
 
-    async def _keeps_pages(self, url: str) -> bool:
+    async def _keeps_pages(self, url: StoreAddress) -> bool:
         """Prepare the table that tells the pages of threads apart; False if the database does not allow it."""
         store = self._stores[url]
         if store.columns_of(PAGES.name):
@@ -349,9 +350,11 @@ def _settle(site: int, layers: Sequence[int], number: int, after: LineKey | None
     return store.settle_round(site, layers, number, after)
 
 
-def store_url(site: CompiledSite, settings: Settings) -> str:
+def store_address(site: CompiledSite, settings: Settings) -> StoreAddress:
     """The site's own database, that of the settings, or a file beside the embedded server's data."""
-    return site.database or settings["GOSSAMER_STORE_URL"] or f"sqlite:///{_usual_file(settings)}"
+    if site.database:
+        return StoreAddress(site.database, site.has_foreign_database)
+    return StoreAddress(settings["GOSSAMER_STORE_URL"] or f"sqlite:///{_usual_file(settings)}")
 
 
 def _usual_file(settings: Settings) -> Path:

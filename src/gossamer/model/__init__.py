@@ -37,7 +37,11 @@ from gossamer.model.reply import (
     LaneCounts,
     PartitionState,
     RoundInfo,
+    ScannedDeadLetter,
+    ScannedRequest,
+    ScanPage,
     SeenInfo,
+    SeenPage,
     SettleOutcome,
     StartState,
     WorkerInfo,
@@ -61,7 +65,6 @@ from gossamer.model.request import (
     host_of,
     inherited,
 )
-from gossamer.model.scan import ScannedDeadLetter, ScannedRequest, ScanPage, SeenPage
 
 __all__ = [
     "AddOutcome",

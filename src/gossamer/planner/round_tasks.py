@@ -213,12 +213,13 @@ class RoundTasks:
         if refused := query_refusal(rule, self._grant):
             raise SiteError(f"The tasks of {rule.key}: {refused}")
         url = self._store_url if rule.database is None else revealed(rule.database, self._grant.environment())
+        is_foreign = rule.database is not None and not REFERENCE.fullmatch(rule.database)
         if not url:
             raise SiteError(
                 f"The tasks of {rule.key} are those of a query, and no database is named. Add database: to them, or set "
                 "GOSSAMER_STORE_URL where planners run."
             )
-        with Store.open(url) as store:
+        with Store.open(url, is_foreign) as store:
             rows = store.query(rule.sql, MOST_ROWS)
         try:
             for row in rows:

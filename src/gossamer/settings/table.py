@@ -258,6 +258,12 @@ SETTINGS: tuple[Setting, ...] = (
         "The tables that site files of the crawl may read with `refresh`, separated by commas; `*` stands for anything, and lets planners run the queries of spider files. Anyone who can push a file can then send the contents of these tables elsewhere. A site file that you name on the command line may read all tables of its database. Empty: none.",
     ),
     Setting(
+        "GOSSAMER_SITE_DATABASES",
+        "",
+        text_or_empty,
+        "The hosts whose databases site files of the crawl may name, separated by commas, without ports; `*` stands for anything. Workers and planners connect to them with nothing but what the file says: no password file, no client certificate, no variable of the owner. Empty: the host of `GOSSAMER_STORE_URL`; without one, none. A SQLite file is a path, for which `GOSSAMER_SITE_PATHS` counts.",
+    ),
+    Setting(
         "GOSSAMER_PRIVATE_ADDRESSES",
         "auto",
         addresses,

@@ -17,7 +17,7 @@ from gossamer.sites.crossing import crosses, split
 from gossamer.sites.extract.charset.charset import GUESSED
 from gossamer.sites.extract.content import PageContent
 from gossamer.sites.extract.layer import LayerReader, RuleProblems, compile_layer
-from gossamer.sites.file.environment import revealed_site, sent_late, variables
+from gossamer.sites.file.environment import REFERENCE, revealed_site, sent_late, variables
 from gossamer.sites.file.grant import Grant
 from gossamer.sites.file.params import Parameters, filled, parameters
 from gossamer.sites.format import Format, Layer, RequestRule, Seed, SiteSpec, stored_fields
@@ -48,6 +48,9 @@ def compile_site(
     if grant is not None:
         environment = grant.environment(environment)
     compiled = CompiledSite(_with_params(revealed_site(site, environment), params), params, grant or Grant())
+    compiled.has_foreign_database = not (
+        compiled.grant.local or site.database is None or REFERENCE.fullmatch(site.database)
+    )
     known = os.environ if environment is None else environment
     if late := sent_late(site):
         compiled.secrets = Secrets({name: known[name] for name in late})
@@ -97,6 +100,8 @@ class CompiledSite:
         self.key_of = self._rows.key_of
         self.table_of = self._rows.table_of
         self.thread_of = self._rows.thread_of
+        self.has_foreign_database = False
+        """Whether a file of the crawl names the database, and not the owner of the worker."""
         self.secrets: Secrets | None = None
         """The variables that stand in its requests."""
         self.login: Login | None = None

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from gossamer.closeable import Closeable
-from gossamer.errors import StoreError, StoreRefused, StoreUnavailable, TableMismatch
+from gossamer.errors import GossamerError, StoreError, StoreRefused, StoreUnavailable, TableMismatch
 from gossamer.model.table import GAPS, PAGES, SOURCES, Gap, Row, Table
 from gossamer.model.table_layout import TableLayout, merged, shapes_of, united, with_undescribed
 from gossamer.settings import concealed
@@ -59,9 +59,10 @@ class Store(Closeable):
         """The tables that were not there when they were prepared."""
 
     @classmethod
-    def open(cls, url: str) -> Self:
-        """Connect at once, so that a wrong URL, password or host is known before work begins."""
-        store = cls(database_of(url))
+    def open(cls, url: str, is_foreign: bool = False) -> Self:
+        """Connect at once, so that a wrong URL, password or host is known before work begins. `is_foreign`: somebody else has written the
+        URL, so nothing else of this machine is used to connect: no variable of the environment, no file of the user."""
+        store = cls(database_of(url, is_foreign))
         try:
             with store._watchdog.kept():
                 store._connected()
@@ -320,6 +321,10 @@ class Store(Closeable):
             raise StoreError(f"{self.url}: {error}") from error
         except StoreRefused as error:
             raise StoreError(str(error)) from error
+        except GossamerError:
+            raise
+        except Exception as error:
+            raise StoreError(self._odd(error)) from error
 
     def _transaction(self, work: Callable[[Connection], T], *, reading: bool = False) -> T:
         def attempt() -> T:
@@ -381,7 +386,13 @@ class Store(Closeable):
                     continue
                 remedy = self._database.remedy(cause or error)
                 raise StoreUnavailable(f"{self.url}: no connection: {first_line(cause)}. {remedy}") from error
+            except Exception as error:
+                raise StoreUnavailable(self._odd(error)) from error
         raise AssertionError("unreachable")
+
+    def _odd(self, error: Exception) -> str:
+        """For what a driver raises that cannot make sense of an answer."""
+        return f"{self.url}: it does not answer as a database does ({type(error).__name__}: {first_line(error)})"
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None

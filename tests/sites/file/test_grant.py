@@ -200,6 +200,18 @@ class TestPaths:
             ("database: postgresql:///records\n", "database"),
             ("database: 'postgresql://u@h/d?sslkey=/keys/key'\n", "database"),
             ("database: 'mysql://u@h/d?local_infile=1'\n", "database"),
+            ("database: 'mysql://u@h/d#?local_infile=1'\n", "database"),
+            ("database: 'postgresql://u@h/d#?passfile=/x'\n", "database"),
+            ('database: "postgresql://u@h/d\\t"\n', "database"),
+            ("database: 'postgresql://u@rogue/d'\n", "database"),
+            ("database: 'postgresql://u@h,rogue/d'\n", "database"),
+            ("database: 'postgresql://u@h@rogue/d'\n", "database"),
+            ("database: 'postgresql://u@[::1]/d'\n", "database"),
+            ("database: 'postgresql://h/d'\n", "database"),
+            ("database: 'postgresql://u@h/dbname=d host=rogue'\n", "database"),
+            ("database: 'postgresql://u@h/host=rogue'\n", "database"),
+            ("database: 'postgresql://u@h/d?charset=a&charset=b'\n", "database"),
+            ("database: 'sqlite://host/DATA/x.db'\n", "database"),
             ("proxies: {a: {file: /etc/passwd}}\nrequest: {proxy: a}\n", "proxies.a.file"),
             ("request: {verify: /etc/shadow}\n", "request.verify"),
         ],
@@ -210,7 +222,8 @@ class TestPaths:
         (data / "link").symlink_to(tmp_path)
         text = text.replace("DATA", str(data))
         environment = {"SITE_DIR": "/tmp"}
-        [problem] = said(text, granted(local=False, GOSSAMER_DATA_DIR=str(data)), environment)
+        grant = granted(local=False, GOSSAMER_DATA_DIR=str(data), GOSSAMER_STORE_URL="mysql://me@H:3306/records")
+        [problem] = said(text, grant, environment)
         assert f" {place}: " in problem
         assert "f.yaml:4:" in problem
         assert said(text, granted(local=True, GOSSAMER_DATA_DIR=str(data)), environment) == []
@@ -227,7 +240,12 @@ class TestPaths:
     )
     def test_it_names_those_below_it_and_those_that_are_allowed(self, tmp_path: Path, text: str) -> None:
         more = tmp_path / "more"
-        grant = granted(local=False, GOSSAMER_DATA_DIR=str(tmp_path / "data"), GOSSAMER_SITE_PATHS=str(more))
+        grant = granted(
+            local=False,
+            GOSSAMER_DATA_DIR=str(tmp_path / "data"),
+            GOSSAMER_SITE_PATHS=str(more),
+            GOSSAMER_SITE_DATABASES="h",
+        )
         environment = {"SITE_RECORDS": "sqlite:////anywhere/x.db", "SITE_PASSWORD": "p"}
         text = text.replace("DATA", str(tmp_path / "data")).replace("MORE", str(more))
         assert said(text, grant, environment) == []

@@ -224,7 +224,7 @@ def edition(site: ServedSite) -> str:
         file = getattr(sys.modules.get(module), "__file__", None)
         with suppress(OSError):
             digest.update(Path(file).read_bytes() if file else module.encode())
-    rows = hashlib.sha256(site.rows_at.encode("utf-8", "backslashreplace")).hexdigest()[:12]
+    rows = hashlib.sha256(site.rows_at.url.encode("utf-8", "backslashreplace")).hexdigest()[:12]
     return f"{digest.hexdigest()[:12]}:{rows}:"
 
 

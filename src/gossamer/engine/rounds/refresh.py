@@ -81,7 +81,7 @@ class Refresh:
     async def __aenter__(self) -> AsyncIterator[PageRequest | str]:
         from gossamer.store import Store
 
-        self._store: Store = await in_thread(Store.open, self._site.rows_at)
+        self._store: Store = await in_thread(Store.open, *self._site.rows_at)
         return self._pages()
 
     async def _pages(self) -> AsyncIterator[PageRequest | str]:

@@ -10,6 +10,7 @@ from gossamer.engine.http.credentials import is_own_url, without_credentials
 from gossamer.engine.http.redirect import location
 from gossamer.engine.page.retry import RETRY_STATUS
 from gossamer.model import LanePolicy, SeenKind, SeenScope
+from gossamer.model.database_url import NO_STORE, StoreAddress
 from gossamer.model.fetch import AGENT, FetchOptions
 from gossamer.model.network import ANYWHERE, NEVER, guard_of, leads_inside
 from gossamer.model.page import NOTHING, PageRequest, Response
@@ -170,10 +171,10 @@ class ServedLayer:
 class ServedSite:
     """One site in one version of its file."""
 
-    def __init__(self, compiled: CompiledSite, rows_at: str = "") -> None:
+    def __init__(self, compiled: CompiledSite, rows_at: StoreAddress = NO_STORE) -> None:
         self.compiled, self.name = compiled, compiled.name
         self.rows_at = rows_at
-        """The URL of the database of its rows."""
+        """The database of its rows."""
         self.obeys = compiled.site.politeness.robots == "obey"
         self.layers = {name: ServedLayer(self, name, layer) for name, layer in compiled.site.layers.items()}
         self.conditional = any(layer.conditional for layer in self.layers.values())

@@ -13,8 +13,9 @@ from gossamer.engine.rounds.rounds import SiteRounds
 from gossamer.engine.sites import ServedSite, SiteSet
 from gossamer.engine.sites.files import SiteChanges, SiteFiles
 from gossamer.engine.sites.groups import SiteGroups
-from gossamer.engine.sql_records import store_url
+from gossamer.engine.sql_records import store_address
 from gossamer.errors import FrontierUnavailable, GossamerError, GroupDropping, MemoryLimitReached, StoreUnavailable
+from gossamer.model.database_url import NO_STORE
 from gossamer.settings import Settings
 from gossamer.sites.compile import CompiledSite
 
@@ -173,8 +174,8 @@ class SiteUpdates:
         await self._serve_site(site)
 
     def _served(self, compiled: CompiledSite) -> ServedSite:
-        rows_at = store_url(compiled, self._settings) if compiled.site.store or compiled.site.refresh else ""
-        return ServedSite(compiled, rows_at)
+        has_rows = compiled.site.store or compiled.site.refresh
+        return ServedSite(compiled, store_address(compiled, self._settings) if has_rows else NO_STORE)
 
     async def _try_again(self) -> None:
         """Try until the databases of all sites can be reached."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path as File
-from urllib.parse import parse_qsl, urlsplit
 
 from gossamer.errors import MissingVariable
+from gossamer.model.database_url import DatabaseUrl, parse
 from gossamer.sites.check.hooks import hooks_of
 from gossamer.sites.file.environment import REFERENCE, revealed, variables
 from gossamer.sites.file.functions import refusal
@@ -17,10 +18,16 @@ from gossamer.sites.file.yaml import Spot
 from gossamer.sites.format import SiteSpec
 
 PATHS, VARIABLES, TABLES = "GOSSAMER_SITE_PATHS", "GOSSAMER_SITE_VARIABLES", "GOSSAMER_SITE_TABLES"
+DATABASES = "GOSSAMER_SITE_DATABASES"
 SQLITE_NAMES = (".db", ".sqlite", ".sqlite3")
 """How the names of SQLite files end: the data directory has other files, which must not be taken for one."""
 OPTIONS = frozenset({"application_name", "charset", "client_encoding", "connect_timeout", "options", "sslmode"})
 """What a pushed URL of a database may say after ?: drivers know others, which name files to be read or sent."""
+ODD = re.compile(r"[\s#\\\x00-\x1f\x7f]")
+"""Characters that one reader of URLs takes for another thing than the next one does."""
+NAMES = re.compile(r"[\w.$-]+")
+HOST = re.compile(r"[\w.:-]+", re.ASCII)
+WHOLE = "let the whole URL be a variable: ${SITE_DATABASE}"
 
 Refusal = tuple[Path, str, str]
 
@@ -93,20 +100,38 @@ def database_refusals(database: str, grant: Grant, environment: Mapping[str, str
         url = revealed(database, environment)
     except MissingVariable:
         return  # That is said when it is looked up.
-    parts = urlsplit(url)
-    if parts.scheme.partition("+")[0] == "sqlite":
-        file = url.partition("://")[2].partition("?")[0].removeprefix("/")
-        if not file.endswith(SQLITE_NAMES) or not grant.reaches(file) or "?" in url:
-            if file.endswith(SQLITE_NAMES) and grant.reaches(file):
-                yield "the URL of a SQLite file has no ? in a site file of the crawl", "leave it out"
-            elif grant.reaches(file):
-                yield f"{file} is not the name of a SQLite file", f"let it end in {', '.join(SQLITE_NAMES)}"
-            else:
-                yield _elsewhere(file, grant, "leave it out, ")
+    if odd := ODD.search(url):
+        yield f"the URL of a database has the character {odd[0]!r}", f"write %{ord(odd[0]):02X}, or leave it out"
         return
-    if not parts.hostname:
+    try:
+        parts = parse(url)
+    except ValueError as error:
+        yield f"the URL of the database cannot be read: {error}", "as postgresql://user:password@host/name"
+        return
+    yield from _sqlite_refusals(parts, grant) if parts.kind == "sqlite" else _server_refusals(parts, grant)
+
+
+def _sqlite_refusals(parts: DatabaseUrl, grant: Grant) -> Iterator[tuple[str, str]]:
+    file = parts.database or ""
+    if not grant.reaches(file):
+        yield _elsewhere(file, grant, "leave it out, ")
+    elif not file.endswith(SQLITE_NAMES):
+        yield f"{file} is not the name of a SQLite file", f"let it end in {', '.join(SQLITE_NAMES)}"
+    elif parts.query or parts.host:
+        yield "the URL of a SQLite file has no host and no ? in a site file of the crawl", "as sqlite:////var/lib/x.db"
+
+
+def _server_refusals(parts: DatabaseUrl, grant: Grant) -> Iterator[tuple[str, str]]:
+    if not parts.host or not HOST.fullmatch(parts.host):
         yield "the database of a site file of the crawl has to name its host", "as postgresql://user@host/name"
-    for name, _ in parse_qsl(parts.query, keep_blank_values=True):
-        if name not in OPTIONS:
-            hint = "leave it out, or let the whole URL be a variable: ${SITE_DATABASE}"
+    elif not parts.user:
+        yield "the database of a site file of the crawl has to name its user", "as postgresql://user@host/name"
+    elif not grant.connects(parts.host):
+        said = f"{parts.host} is not a host whose databases this worker lets site files of the crawl name"
+        yield said, f"allow it: {DATABASES}={','.join((*grant.databases, parts.host))}, or {WHOLE}"
+    if not NAMES.fullmatch(parts.database or "-"):
+        yield f"{parts.database!r} is no name of a database in a site file of the crawl", WHOLE
+    for name, value in parts.query.items():
+        if name not in OPTIONS or not isinstance(value, str):
+            hint = f"leave it out, or {WHOLE}"
             yield f"the option {name} is not allowed in a site file of the crawl", hint

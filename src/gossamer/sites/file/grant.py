@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from gossamer.model.database_url import parse
 from gossamer.model.network import AUTO
 from gossamer.sites.python.module import is_python, module_name
 
@@ -43,6 +44,8 @@ class Grant(NamedTuple):
     """GOSSAMER_PRIVATE_ADDRESSES."""
     tables: tuple[str, ...] = ()
     """The tables that may be read."""
+    databases: tuple[str, ...] = ()
+    """The hosts whose databases may be named."""
     code: tuple[Path, ...] = ()
     """Further folders that functions may come from: those of the Python files that the user named."""
 
@@ -81,6 +84,10 @@ class Grant(NamedTuple):
         """Whether a table of the database may be read."""
         return any(fnmatchcase(table, one) for one in self.tables)
 
+    def connects(self, host: str) -> bool:
+        """Whether the databases of a host may be named."""
+        return any(fnmatchcase(host.lower(), one.lower()) for one in self.databases)
+
     def reaches(self, path: str | os.PathLike[str]) -> bool:
         """Whether a path may be used, counted from the working directory, with all links followed."""
         if self.paths is None:
@@ -104,11 +111,21 @@ def grant_of(
     if local:
         found = dict.fromkeys((*(module_name(file).folder for file in files if is_python(file)), *code))
         own = tuple(place for one in found if (place := Path(os.path.realpath(one))) != place.parent)
-        return Grant(True, folder, named, EVERYTHING, None, addresses, EVERYTHING, own)
+        return Grant(True, folder, named, EVERYTHING, None, addresses, EVERYTHING, EVERYTHING, own)
     roots = [settings["GOSSAMER_DATA_DIR"], *listed(settings["GOSSAMER_SITE_PATHS"])]
     tables = listed(settings["GOSSAMER_SITE_TABLES"])
     paths = tuple(Path(os.path.realpath(Path(root).expanduser())) for root in roots)
-    return Grant(False, folder, named, listed(settings["GOSSAMER_SITE_VARIABLES"]), paths, addresses, tables)
+    databases = listed(settings["GOSSAMER_SITE_DATABASES"]) or _host_of(settings["GOSSAMER_STORE_URL"])
+    variables = listed(settings["GOSSAMER_SITE_VARIABLES"])
+    return Grant(False, folder, named, variables, paths, addresses, tables, databases)
+
+
+def _host_of(url: str | None) -> tuple[str, ...]:
+    try:
+        host = parse(url or "").host
+    except ValueError:
+        return ()  # The store refuses it.
+    return (host,) if host and not set(host) & set("*?[") else ()
 
 
 def listed(text: str) -> tuple[str, ...]:

@@ -70,8 +70,8 @@ class Database(ABC):
     claim_lock: ClassVar[str] = " FOR UPDATE"
     """The end of a SELECT for rows that are to be changed in the same transaction, and by nobody else."""
 
-    def __init__(self, url: URL) -> None:
-        self.url = url
+    def __init__(self, url: URL, is_foreign: bool = False) -> None:
+        self.url, self.is_foreign = url, is_foreign
 
     @abstractmethod
     def engine(self) -> Engine:

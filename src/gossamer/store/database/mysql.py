@@ -92,6 +92,8 @@ class MySQL(Database):
     def _engine(self, more: Mapping[str, Any]) -> Engine:
         given = {"connect_timeout": 10, "write_timeout": _SECONDS, "charset": "utf8mb4", **more}
         given = {name: value for name, value in given.items() if name not in self.url.query}
+        # Otherwise a server may ask for any file that this process can read.
+        given["local_infile"] = False
         engine = create_engine(self.url, poolclass=NullPool, connect_args=given)
 
         @event.listens_for(engine, "connect")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,9 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ClauseElement
 
+from gossamer.errors import StoreError
 from gossamer.model.table_layout import TableLayout
+from gossamer.settings import concealed
 from gossamer.store.database.database import Database, FoundColumn, fitted, on_conflict
 from gossamer.store.failure import StoreFailure
 from gossamer.store.values import Take, decimal_within
@@ -33,6 +36,14 @@ _CONNECT = {
     "keepalives_count": "3",
     "tcp_user_timeout": "60000",
     "application_name": "gossamer",
+}
+
+# No file of passwords, no certificate of the user, no ticket of Kerberos.
+_NO_FILES = {
+    "passfile": f"{os.devnull}/none",
+    "sslcertmode": "disable",
+    "gssencmode": "disable",
+    "require_auth": "!gss,!sspi",
 }
 
 _LOCK_SECONDS = 20
@@ -115,6 +126,8 @@ class PostgreSQL(Database):
 
     def engine(self) -> Engine:
         given = {name: value for name, value in _CONNECT.items() if name not in self.url.query}
+        if self.is_foreign:
+            given |= self._nothing_of_the_owner()
         engine = create_engine(self.url, poolclass=NullPool, connect_args=given)
 
         @event.listens_for(engine, "connect")
@@ -125,6 +138,26 @@ class PostgreSQL(Database):
             connection.commit()
 
         return engine
+
+    def _nothing_of_the_owner(self) -> dict[str, str]:
+        """Values for what libpq would otherwise take from variables, files and tickets of the user."""
+        from psycopg.pq import Conninfo
+
+        if "PGSERVICE" in os.environ:
+            raise StoreError(
+                f"{concealed(str(self.url))}: a site file of the crawl names this database, and the variable PGSERVICE would say more of it. "
+                "Unset it, and set GOSSAMER_STORE_URL instead."
+            )
+        options = {option.keyword.decode(): option for option in Conninfo.get_defaults()}
+        given = {
+            name: (option.compiled or b"").decode()
+            for name, option in options.items()
+            if option.envvar is not None and option.envvar.decode() in os.environ
+        }
+        given |= {name: value for name, value in _NO_FILES.items() if name in options}
+        url = self.url
+        given |= {"password": url.password or "", "port": str(url.port or 5432)}
+        return {name: value for name, value in given.items() if name not in {"host", "user", "dbname", *url.query}}
 
     def patient(self, engine: Engine) -> Engine:
         # Another one, since the watch over it is another.

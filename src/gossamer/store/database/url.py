@@ -5,10 +5,10 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.engine import URL
 
 from gossamer.errors import StoreError
+from gossamer.model.database_url import parse
 from gossamer.settings import concealed
 from gossamer.store.database.database import Database
 from gossamer.store.database.mysql import MySQL
@@ -27,27 +27,27 @@ _SCHEMES: dict[str, tuple[type[Database], str, str, str]] = {
 }
 
 
-def database_of(address: str) -> Database:
-    """The database of a URL; StoreError if it names none, or if its driver is not installed."""
+def database_of(address: str, is_foreign: bool = False) -> Database:
+    """The database of a URL; StoreError if it names none, or if its driver is not installed. `is_foreign` is that of `Store.open`."""
     said = concealed(address)
-    scheme, colon, _ = address.partition(":")
-    name, _, driver = scheme.partition("+")
-    if not colon or name not in _SCHEMES:
+    if address.partition(":")[0].partition("+")[0].lower() not in _SCHEMES:
         raise StoreError(f"{said!r} is not the URL of a database. Forms: {FORMS}.")
+    try:
+        parts = parse(address)
+    except ValueError as error:
+        raise StoreError(
+            f"{said!r} cannot be read as a URL: {error}. Forms: {FORMS}. Write @ : / in a password as %40 %3A %2F."
+        ) from None
+    name, driver = parts.kind, parts.driver
     kind, full, module, extra = _SCHEMES[name]
     if driver and f"{name}+{driver}" != full:
         raise StoreError(f"{said}: the driver {driver} is not supported. Leave it out: {name}://…")
-    try:
-        url: URL = make_url(address).set(drivername=full)
-    except (ArgumentError, ValueError):
-        raise StoreError(
-            f"{said!r} cannot be read as a URL. Forms: {FORMS}. Write @ : / in a password as %40 %3A %2F."
-        ) from None
+    url = URL.create(full, parts.user, parts.password, parts.host, parts.port, parts.database, parts.query)
     if name != "sqlite" and not url.database:
         raise StoreError(f"{said} names no database. Add it at the end: {name}://user:password@host/database.")
     if find_spec(module) is None:
         raise StoreError(f'{said}: the driver is not installed. Run: pip install "gossamer[{extra}]"')
-    return kind(url)
+    return kind(url, is_foreign)
 
 
 _PORTS = {"postgresql": 5432, "mysql": 3306}
