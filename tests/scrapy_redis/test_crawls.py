@@ -135,6 +135,51 @@ def test_workers_whose_requests_depend_on_their_arguments_each_run_their_start(
         assert [info.pages for info in frontier.rounds("parts")] == [1, 1, 3]
 
 
+SLOW_PARTS = """
+import asyncio
+import os
+import urllib.request
+import scrapy
+
+class SlowParts(scrapy.Spider):
+    name = "slow_parts"
+
+    async def start(self):
+        if self.part == "/slow":
+            await asyncio.to_thread(urllib.request.urlopen, os.environ["SITE"] + "/start")
+        yield scrapy.Request(os.environ["SITE"] + self.part, dont_filter=True)
+
+    def parse(self, response):
+        yield {"url": response.url}
+"""
+
+
+def test_a_start_that_is_slow_is_of_the_round_that_has_begun_meanwhile_and_adds_nothing_twice(
+    project: Project, site: Site, server: Server
+) -> None:
+    project.environ["SITE"] = site.url
+    add(project, SLOW_PARTS)
+    site.hold("/first")
+    first = project.start("slow_parts", "-a", "part=/first")
+    site.reached("/first")
+    site.hold("/start")
+    slow = project.start("slow_parts", "-a", "part=/slow")
+    site.reached("/start")
+    site.release("/first")
+    first.ended()
+    site.hold("/second")
+    second = project.start("slow_parts", "-a", "part=/second", GOSSAMER_ROUND="new")
+    site.reached("/second")
+    site.release("/start")
+    site.reached("/slow")
+    site.release("/second")
+    for worker in (slow, second):
+        worker.ended()
+    assert Counter(site.paths()) == Counter(["/first", "/second", "/slow", "/start", "/start"])
+    with project.frontier() as frontier:
+        assert [info.pages for info in frontier.rounds("slow_parts")] == [2, 1]
+
+
 FED_PARTS = """
 import os
 import scrapy

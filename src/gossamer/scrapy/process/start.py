@@ -72,6 +72,8 @@ class SpiderStart:
         """It runs for this worker's arguments alone, without the lease."""
         self._own_round = -1
         """The last round in which it did."""
+        self._own_version: str | None = None
+        """The version of the configuration for which the number of the round was last asked."""
         self._alike: Counter[str] = Counter()
         """How many requests and items this start has yielded, by their digests."""
         self.carrying = self.burying = 0
@@ -158,6 +160,9 @@ class SpiderStart:
         self._alike.clear()
         try:
             async for output in start:
+                if self._own and await self._is_past():
+                    self._given_away()
+                    return
                 if isinstance(output, Request):
                     self._places.clear()
                     self._places[id(output)] = (output, place)
@@ -201,8 +206,8 @@ class SpiderStart:
             self._given_away()
 
     def _given_away(self) -> None:
-        """Another worker may run it now; or none does, since the server has forgotten who did."""
-        self.over = True
+        """Another worker may run it now; or none does, since the server has forgotten who did; or it has to begin again in a new round."""
+        self.over, self._own = True, False
         self.again()
 
     def again(self) -> None:
@@ -240,7 +245,7 @@ class SpiderStart:
                     self.granted, self._taking = True, False
                     return True
                 if state is StartState.DONE:
-                    self._own = await self._is_owed()
+                    self._own, self._own_version = await self._is_owed(), None
                     return self._own
                 if not said:
                     logger.info("Another worker runs start() of %s; waiting for it.", self._group)
@@ -285,6 +290,19 @@ class SpiderStart:
             except FrontierUnavailable:
                 await self._calls.sleep(pause())
         return False
+
+    async def _is_past(self) -> bool:
+        """Whether the round of a start without a lease is over and another has begun: what comes now is of that one, and so is all before it."""
+        hints = self._scheduler.courier.hints
+        version = hints.config_version if hints is not None else ""
+        if version == self._own_version:
+            return False
+        self._own_version = version
+        try:
+            last = await self._patiently(Frontier.rounds, self._group, 1)
+        except GossamerError:
+            return False  # who adds what comes now hears of it
+        return bool(last) and last[0].round != self._round
 
     def forget(self) -> None:
         """The frontier went back to an older state, which may lack what was added."""
