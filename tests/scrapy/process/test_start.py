@@ -78,7 +78,8 @@ def test_it_stays_with_a_worker_that_lives(site: Site, valkey_server: Server, cr
     with Workers(valkey_server.url, crawl_name, GOSSAMER_LEASE_SECONDS=4.0) as workers:
         first = workers.start(Starts, site=site.url, stop="5", then="renewed 4", patches=[RENEWALS])
         first.until("mark", "waiting")
-        second = workers.start(Starts, site=site.url)
+        # With the same arguments: one with others would run its own after it.
+        second = workers.start(Starts, site=site.url, stop="5", then="renewed 4", patches=[RENEWALS])
         assert [first.reason(), second.reason()] == ["finished"] * 2
         assert ("started" in of(first.events, "mark"), "started" in of(second.events, "mark")) == (True, False)
         once(site, EVERY)
