@@ -88,3 +88,11 @@ def test_a_page_of_very_many_ends_is_read() -> None:
     [record] = read("fields: {t: html, n: {xpath: 'count(//a)', type: int}}", body).records
     assert record.fields["n"] == 5_000
     assert record.fields["t"] == "x1y" * 5_000
+
+
+@pytest.mark.parametrize("sign", ["\x01", "\x0b", "\x0c", "\x1f", "&#1;", "\ufffe", "&#xffff;"])
+def test_signs_that_no_tree_can_be_given_do_not_stop_a_page(sign: str) -> None:
+    body = f"<html><body><p>a</p></body></html>b{sign}c<a class=k href=/1>x</a>{sign}d<html>e{sign}f".encode()
+    assert counts(body) == {1}
+    [record] = read("fields: {t: {css: html, clean: squeeze}}", body).records
+    assert re.sub(r"[^a-z]", "", record.fields["t"]) == "abcxdef"

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from lxml import etree  # type: ignore[import-untyped]
@@ -280,6 +281,10 @@ def tree(data: bytes) -> Any:
     return root if root.getnext() is None else joined(root)
 
 
+UNWRITABLE = partial(re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]").sub, " ")
+"""Signs that libxml2 reads and lxml does not write."""
+
+
 def joined(root: Any) -> Any:
     """The tree with what comes after </html>, as with what comes after </body>: libxml2 makes trees of their own of it, in which some selectors
     would look and others would not."""
@@ -289,9 +294,9 @@ def joined(root: Any) -> Any:
         if text := "".join(texts):
             texts.clear()
             if before is None:
-                root.text = (root.text or "") + text
+                root.text = UNWRITABLE((root.text or "") + text)
             else:
-                before.tail = (before.tail or "") + text
+                before.tail = UNWRITABLE((before.tail or "") + text)
 
     def take(element: Any) -> None:
         nonlocal before
