@@ -16,7 +16,7 @@ from w3lib.url import safe_url_string
 
 from gossamer.model.page import Response
 from gossamer.sites import template
-from gossamer.sites.extract import links
+from gossamer.sites.extract import layer, links
 from gossamer.sites.extract.urls import PageUrls
 from gossamer.sites.page import PageVerdict
 
@@ -518,6 +518,45 @@ def test_names_of_one_list_go_together() -> None:
 def test_of_two_links_to_a_page_the_one_that_says_something_counts() -> None:
     rule = "fields: {v: b}\nfollow: [{css: a, to: here}, {css: a, to: here, changed: '{v}'}]"
     assert texts(rule, "<b>7</b><a href=/1>x</a>") == {"/1": "7"}
+    late = "records: li\nfields: {at: i}\nfollow: [{css: a, to: here, changed: '{at}'}]"
+    page = "<li><a href=/1>x</a><li><a href=/2>x</a><li><a href=/2>x</a><i>8</i><li><a href=/1>x</a><i>7</i><li><a href=/1>x</a><i>6</i>"
+    assert texts(late, page) == {"/1": "7", "/2": "8"}
+
+
+class CountedLinks(list[Any]):
+    """Links of a page, and how many of them were looked at."""
+
+    looked = 0
+
+    def __getitem__(self, place: Any) -> Any:
+        self.looked += 1
+        return super().__getitem__(place)
+
+    def __iter__(self) -> Any:
+        for link in super().__iter__():
+            self.looked += 1
+            yield link
+
+
+def test_a_list_that_names_each_page_twice_looks_at_each_link_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    every: list[links.LinkSet] = []
+
+    class CountingSet(links.LinkSet):
+        def __init__(self) -> None:
+            super().__init__()
+            self.links = CountedLinks()
+            every.append(self)
+
+    monkeypatch.setattr(layer, "LinkSet", CountingSet)
+    rule = "records: li\nfields: {at: i}\nfollow: [{css: a, to: here, changed: '{at}'}]"
+    for text in ("", "<i>7</i>"):
+        page = "".join(f"<li><a href=/{n}>x</a>{text}</li>" for n in range(300)) * 2
+        reading = read(rule, page + "".join(f"<li><a href=/{n}>x</a><i>8</i></li>" for n in range(300)))
+        assert {link.changed for link in reading.links} == {"7" if text else "8"}
+        [found] = every
+        assert len(found.links) == 300
+        assert found.links.looked <= 4 * 300  # type: ignore[attr-defined]
+        every.clear()
 
 
 @pytest.mark.parametrize("rule", ["follow: [{css: a, to: post}]", "follow: [{css: i, to: list}, {css: a, to: post}]"])

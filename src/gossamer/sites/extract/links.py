@@ -35,7 +35,9 @@ class LinkSet:
 
     __slots__ = (
         "_layers",
+        "_looked",
         "_twice",
+        "_untold",
         "contested",
         "cut_off",
         "given",
@@ -55,6 +57,9 @@ class LinkSet:
         """The layer of each link, by fingerprint; the first if it has several."""
         self._twice: set[tuple[str, int]] = set()
         """The further ones."""
+        self._untold: dict[tuple[str, int], list[int]] = {}
+        """The places of the links without a text of `changed`, of the first `_looked` ones."""
+        self._looked = 0
         self.contested: dict[str, str] = {}
         """The rules with links that an earlier rule leads to another layer, and that layer."""
         self.given: dict[str, int] = {}
@@ -94,9 +99,13 @@ class LinkSet:
 
     def _note_text(self, link: PageRequest) -> None:
         """A later link to a page says when it changed, and the first one may not."""
-        for place, other in enumerate(self.links):
-            if (other.layer, other.fingerprint, other.changed) == (link.layer, link.fingerprint, ""):
-                self.links[place] = other._replace(changed=link.changed)
+        for place in range(self._looked, len(self.links)):
+            other = self.links[place]
+            if not other.changed:
+                self._untold.setdefault((other.layer, other.fingerprint), []).append(place)
+        self._looked = len(self.links)
+        for place in self._untold.pop((link.layer, link.fingerprint), ()):
+            self.links[place] = self.links[place]._replace(changed=link.changed)
 
     def has(self, rule: str) -> bool:
         """Whether the rule found any link, also one that is left out because of a limit or an empty {name}."""
