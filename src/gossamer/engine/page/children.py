@@ -86,16 +86,16 @@ class ChildRequests:
         """Requests of the links. Those known to be seen go into `omitted` instead; None: make all."""
         site, known, trail = layer.site, self._known.has, None
         remembering, lanes, again = site.remembering, layer.link_lanes, request.again
-        children = []
+        children, has_secrets = [], site.compiled.secrets is not None
         for link in links:
-            if link.turn and request.changed:
-                link = link._replace(firsts=request.firsts or (request.fingerprint, *request.marks))
-            if link.turn and request.changed and not link.changed:
-                link = link._replace(changed=request.changed, passage=request.passage)
-            elif link.changed and not link.turn and not link.passage:
+            if link.turn:
+                if request.changed:
+                    link = _of_changed(link, request)
+            elif link.changed and not link.passage:
                 number = self._rounds.get(site.name, 0) if request.round is None else request.round
                 link = link._replace(passage=1 + number)
-            link = _without_secrets(link, site.compiled)
+            if has_secrets:
+                link = _without_secrets(link, site.compiled)
             lane = lanes[link.layer, link.turn > 0]
             unfiltered = link.dont_filter or (again != "" and link.layer == again)
             if (
@@ -123,6 +123,12 @@ class ChildRequests:
                 self.refused += 1
                 logger.warning("A link of %s cannot be followed: %s", request.url, error)
         return children
+
+
+def _of_changed(link: PageRequest, request: PageRequest) -> PageRequest:
+    """A page turn of a page that is fetched again because its list says that it has changed."""
+    link = link._replace(firsts=request.firsts or (request.fingerprint, *request.marks))
+    return link if link.changed else link._replace(changed=request.changed, passage=request.passage)
 
 
 def _without_secrets(link: PageRequest, site: CompiledSite) -> PageRequest:

@@ -488,14 +488,15 @@ class PageReader:
         if ends or reading.verdict not in (PageVerdict.OK, PageVerdict.LACK):
             return
         counters, head = self._site_counters.of(layer.site.name), f"{COVERAGE}{self._round(layer, request)}|"
-        for name, asked, found in (
-            (layer.name, 1, bool(reading.records or (layer.leads_only and reading.links))),
-            *((name, asked, found) for name, (asked, found) in reading.coverage.items()),
-        ):
+        added: list[tuple[str, float]] = [(f"{head}{layer.name}|n", 1)]
+        if reading.records or (layer.leads_only and reading.links):
+            added.append((f"{head}{layer.name}|v", 1))
+        for name, (asked, found) in reading.coverage.items():
             if asked:
-                counters.add(f"{head}{name}|n", asked)
+                added.append((f"{head}{name}|n", asked))
             if found:
-                counters.add(f"{head}{name}|v", found)
+                added.append((f"{head}{name}|v", found))
+        counters.add_all(added)
 
     def _count(self, layer: ServedLayer, request: PageRequest, url: str, reading: Reading) -> None:
         counters = self._site_counters.of(layer.site.name)

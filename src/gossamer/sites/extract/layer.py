@@ -224,10 +224,11 @@ Coverage = dict[str, tuple[int, int]]
 
 
 class CoveredField(NamedTuple):
-    """A field that is read from the page. `inner` are those of its nested records."""
+    """A field that is read from the page. `inner` are those of its nested records, `full` is its name behind that of the layer."""
 
     key: str
     name: str
+    full: str
     ask: Callable[[Any], Any] | None
     default: Callable[[], Any] | None
     inner: tuple[CoveredField, ...]
@@ -237,9 +238,8 @@ class LayerCoverage:
     """Counts the values of the fields of a layer that its records keep."""
 
     def __init__(self, layer_name: str, layer: Layer) -> None:
-        self._layer = layer_name
-        self.fields = tuple(_covered(stored_fields(layer.fields), layer.fields, layer.page, ""))
-        self._leaves = frozenset(f"{layer_name}.{name}" for name in _leaves(self.fields))
+        self.fields = tuple(_covered(layer_name, stored_fields(layer.fields), layer.fields, layer.page, ""))
+        self._leaves = frozenset(_leaves(self.fields))
 
     def of(self, page: PageContent, records: Sequence[Mapping[str, Any]]) -> Coverage:
         coverage: Coverage = {}
@@ -249,9 +249,10 @@ class LayerCoverage:
 
     def is_blank(self, coverage: Coverage) -> bool:
         """Whether values were looked for, and there is none. Records that are nested count by what they hold."""
-        return any(asked for asked, _ in coverage.values()) and not any(
-            coverage.get(name, (0, 0))[1] for name in self._leaves
-        )
+        for name in self._leaves:
+            if name in coverage and coverage[name][1]:
+                return False
+        return any(asked for asked, _ in coverage.values())
 
     def _count(
         self,
@@ -265,15 +266,13 @@ class LayerCoverage:
             asked = records if field.ask is None else [record for record in records if _is_asked(field.ask, record)]
             values = [record.get(field.key) for record in asked]
             if field.default is None:
-                found = sum(has_value(value) for value in values)
+                found = with_values(values)
             elif single:
-                found = sum(has_value(value) for value in values if field.name not in missing)
+                found = 0 if field.name in missing else with_values(values)
             else:
                 default = field.default()
-                found = sum(has_value(value) and value != default for value in values)
-            name = f"{self._layer}.{field.name}"
-            before = coverage.get(name, (0, 0))
-            coverage[name] = before[0] + len(asked), before[1] + found
+                found = with_values([value for value in values if value != default])
+            coverage[field.full] = len(values), found
             if field.inner:
                 nested = [one for value in values for one in _records_in(value)]
                 plain = single and all(isinstance(value, Mapping) for value in values)
@@ -283,6 +282,17 @@ class LayerCoverage:
 def has_value(value: Any) -> bool:
     """Whether something was found: neither null nor empty, nor a list of such."""
     return any(map(has_value, value)) if isinstance(value, list) else not empty(value)
+
+
+def with_values(values: Iterable[Any]) -> int:
+    """How many of these have a value. Quick, since all values of all pages are counted."""
+    number = 0
+    for value in values:
+        if value.__class__ is list:
+            number += bool(value) and ((type(value[0]) is str and value[0] != "") or has_value(value))
+        elif value or (value is not None and has_value(value)):
+            number += 1
+    return number
 
 
 def _records_in(value: Any) -> Iterator[Mapping[str, Any]]:
@@ -299,14 +309,19 @@ def _is_asked(ask: Callable[[Any], Any], record: Mapping[str, Any]) -> bool:
 
 
 def _covered(
-    rules: Mapping[str, FieldRule], every: Mapping[str, FieldRule], page: Mapping[str, FieldRule], prefix: str
+    layer: str,
+    rules: Mapping[str, FieldRule],
+    every: Mapping[str, FieldRule],
+    page: Mapping[str, FieldRule],
+    prefix: str,
 ) -> Iterator[CoveredField]:
     for key, rule in rules.items():
         if _reads_page(rule, every, page):
-            inner = tuple(_covered(stored_fields(rule.fields), rule.fields, page, f"{prefix}{key}."))
+            name = f"{prefix}{key}"
+            inner = tuple(_covered(layer, stored_fields(rule.fields), rule.fields, page, f"{name}."))
             ask = search(rule.when) if rule.when is not None else None
             default = default_of(rule) if rule.default is not None else None
-            yield CoveredField(key, f"{prefix}{key}", ask, default, inner)
+            yield CoveredField(key, name, f"{layer}.{name}", ask, default, inner)
 
 
 def _reads_page(rule: FieldRule, every: Mapping[str, FieldRule], page: Mapping[str, FieldRule], deep: int = 0) -> bool:
@@ -329,4 +344,4 @@ def _leaves(fields: Iterable[CoveredField]) -> Iterator[str]:
         if field.inner:
             yield from _leaves(field.inner)
         else:
-            yield field.name
+            yield field.full

@@ -92,8 +92,11 @@ def compile_required(require: tuple[str | tuple[str, ...], ...]) -> Callable[[Ma
     return lacking
 
 
+CONTAINERS = str, list, dict, bytes
+
+
 def empty(value: Any) -> bool:
-    return value is None or (isinstance(value, str | list | dict | bytes) and not value)
+    return not value and (value is None or isinstance(value, CONTAINERS))
 
 
 EMPTY_MAX_BYTES = 64

@@ -11,7 +11,7 @@ from gossamer.errors import SiteError
 from gossamer.model.page import PageRequest, Record, Response
 from gossamer.sites.compile import CompiledSite
 from gossamer.sites.extract.content import PageContent, WrongFormat
-from gossamer.sites.extract.layer import Coverage, has_value, missing_message, notes_of
+from gossamer.sites.extract.layer import Coverage, missing_message, notes_of, with_values
 from gossamer.sites.extract.links import LinkSet
 from gossamer.sites.extract.validity import compile_required, compile_valid
 from gossamer.sites.page import LimitExceeded, PageVerdict, Reading
@@ -105,7 +105,7 @@ class FunctionReader:
                 if len(known) < FIELDS_MAX:
                     known.update(dict.fromkeys(list(fields)[: FIELDS_MAX - len(known)]))
             for name in known:
-                found = sum(has_value(fields.get(name)) for fields in values)
+                found = with_values(fields.get(name) for fields in values)
                 coverage[f"{layer}.{name}"] = len(values), found
         return coverage
 
