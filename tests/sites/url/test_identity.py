@@ -122,6 +122,7 @@ def test_a_rewrite_that_takes_too_long_leaves_the_url(caplog: pytest.LogCaptureF
         ("", {"link": '</x>; rel=next, </p/8>; title="a, b"; rel="canonical"'}, "http://a.example/p/8"),
         ("<link rel=canonical href=http://b.example/p/7>", {}, "http://a.example/x?sid=1"),
         ("<!-- <link rel=canonical href=/p/7> --><link rel=canonical href=''>", {}, "http://a.example/x?sid=1"),
+        ("<!--><link rel=canonical href=/p/7>", {}, "http://a.example/p/7"),
         ("<body><link rel=canonical href=/p/7>", {}, "http://a.example/x?sid=1"),
         ("<link rel=canonical href='javascript:x'><link rel=next href=/canonical>", {}, "http://a.example/x?sid=1"),
         # On some sites all pages name the front page, or the list that leads to them.

@@ -20,7 +20,7 @@ REFRESH_BYTES, CANONICAL_BYTES = 65_536, 512_000
 """How much of a page is searched."""
 # What a browser that runs scripts does not take for markup. What has no end goes on to the end of the page, as there.
 _HIDDEN = re.compile(
-    rb"<!--.*?(?:-->|\Z)|<(noscript|script|style|template|textarea|title)\b.*?(?:</\1\s*>|\Z)",
+    rb"<!--(?:-?>|.*?(?:--!?>|\Z))|<(noscript|script|style|template|textarea|title)\b.*?(?:</\1\s*>|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
 _META = re.compile(rb"<meta\b(?=[^<>]*refresh)[^<>]*>", re.IGNORECASE)
@@ -28,7 +28,7 @@ _CONTENT = re.compile(
     r"\s*+(?P<seconds>[0-9]++|(?=\.))[0-9.]*+(?:\s*+[;,]|(?=\s)|\Z)\s*+(?:url\s*+=\s*+)?(?P<quote>[\"']?)(?P<url>.*)",
     re.I | re.S,
 )
-_COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
+_COMMENT = re.compile(rb"<!--(?:-?>|.*?(?:--!?>|\Z))", re.DOTALL)
 _LINK = re.compile(rb"<link\b(?=[^<>]*canonical)[^<>]*>", re.IGNORECASE)
 _BODY = re.compile(rb"<body\b", re.IGNORECASE)
 _HEADER = re.compile(r"<([^<>]*)>((?:\s*+;\s*+[\w-]++\s*+=\s*+(?:\"[^\"]*\"|[^\s;,\"]++))*+)")
