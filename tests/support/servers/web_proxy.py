@@ -78,9 +78,14 @@ class _Proxy:
 
 async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with suppress(OSError):
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
+        try:
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        except OSError:
+            # One side reset its connection: so does the other.
+            writer.transport.abort()
+            raise
         if writer.can_write_eof():
             writer.write_eof()
         else:
