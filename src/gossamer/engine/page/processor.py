@@ -83,6 +83,8 @@ class PageProcessor:
         self._failures = PageFailures(site_counters, self._seeds)
         self._came: dict[Identity, tuple[ServedSite, KnownVersion, Mapping[str, str], bytes]] = {}
         """Conditional pages that wait to be settled: what was known, the headers of another version, and the links, packed."""
+        self._unread: dict[Identity, tuple[int, ...]] = {}
+        """Pages that their lists say have changed, that nobody asked for, and that wait to be settled: their fingerprints."""
         self._redirects: dict[Identity, ServedLayer] = {}
         """Pages that redirected within their layer and wait to be settled: whether what they lead to was seen is known then."""
 
@@ -139,6 +141,11 @@ class PageProcessor:
             detail = "".join(traceback.format_exception(error))
             return await self._failures.settle(lease, layer, request, PageFailed("engine", detail, again=False))
 
+    def _note_unread(self, lease: Lease, request: PageRequest) -> None:
+        # A page turn counts as read: without it, its thread would be fetched again in each round.
+        if request.changed and not request.turn:
+            self._unread[identity(lease)] = request.fingerprint, *request.marks
+
     def is_blocked(self, request: PageRequest, response: Response) -> bool:
         """Whether a wall came instead of a page: that counts against the proxy that fetched it."""
         site = self._site_set.sites.get(request.site)
@@ -159,6 +166,7 @@ class PageProcessor:
         """The frontier may have an older state: pages that were settled may not be, and have to be fetched whole."""
         self._versions.rolled_back([site.name for site in self._site_set if site.conditional])
         self._came.clear()
+        self._unread.clear()
         self._redirects.clear()
 
     def settled(self, lease: Lease, counts: bool, children: Sequence[AddOutcome]) -> None:
@@ -167,6 +175,9 @@ class PageProcessor:
         layer = self._redirects.pop(identity(lease), None) if self._redirects else None
         if layer is not None and counts and AddOutcome.DUPLICATE in children:
             self._site_counters.of(layer.site.name).add(REDIRECTED_SEEN + layer.name)
+        unread = self._unread.pop(identity(lease), None) if self._unread else None
+        if unread is not None and counts:
+            self._versions.forget_texts(lease.lane, unread)
         if not self._came:
             return
         came = self._came.pop(identity(lease), None)
@@ -279,6 +290,7 @@ class PageProcessor:
         if layer is not None and request is not None:
             await self._reader.note(layer, request, PageOutcome.KEPT)
             await self._reader.note_gap(layer, request, why)
+            self._note_unread(lease, request)
         return Settlement(lease)
 
     async def _forget(self, site: ServedSite, known: KnownVersion) -> None:

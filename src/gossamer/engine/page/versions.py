@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import logging
 import sys
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -75,6 +75,8 @@ class PageVersions:
         self._noted: dict[str, dict[PageName, tuple[str, bytes]]] = {}
         """Not yet with the frontier."""
         self._noted_bytes = 0
+        self._unread: dict[str, set[int]] = {}
+        """Pages that nobody asked for, by lane."""
         self._drops: dict[tuple[str, str], dict[PageName, bytes]] = {}
         """To be forgotten, by group and its birth."""
         self._dropping: asyncio.Future[None] | None = None
@@ -133,6 +135,12 @@ class PageVersions:
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(NOTE, lambda: self._begin(self.flush()))
 
+    def forget_texts(self, lane: str, fingerprints: Sequence[int]) -> None:
+        """Nobody asked for a page, which its list says has changed: that it has is not to be forgotten."""
+        if not self._unread:
+            asyncio.get_running_loop().call_later(GATHER, lambda: self._begin(self._forget_texts()))
+        self._unread.setdefault(lane, set()).update(fingerprints)
+
     def forget(self, site: str) -> None:
         """What is not yet with the frontier: other rules may see something else in what has not changed."""
         self._noted.pop(site, None)
@@ -161,6 +169,7 @@ class PageVersions:
 
     async def close(self) -> None:
         await self.flush()
+        await self._forget_texts()
         if self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -195,6 +204,19 @@ class PageVersions:
             done.exception()  # Whoever waited may be gone.
         else:
             done.set_result(None)
+
+    async def _forget_texts(self) -> None:
+        unread, self._unread = self._unread, {}
+        for lane, fingerprints in unread.items():
+            try:
+                await self._ask(Frontier.forget_texts, lane, sorted(fingerprints))
+            except GossamerError as error:
+                logger.warning(
+                    "%d pages of %s that were left out are fetched when they change again: %s",
+                    len(fingerprints),
+                    lane,
+                    error,
+                )
 
     async def _forget_all(self, site: str) -> None:
         with suppress(GossamerError):
