@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from gossamer.engine.page.redirects import as_linked
-from gossamer.engine.page.versions import edition
+from gossamer.engine.page.versions import rules_of
 from gossamer.engine.sites import ServedLayer, ServedSite
 from gossamer.errors import StoreError, StoreRefused, StoreUnavailable
 from gossamer.model import changed_digest
@@ -223,7 +223,7 @@ class SqlRecordSink:
     def _rules_of(self, site: ServedSite) -> str:
         known = self._rules.get(site)
         if known is None:
-            known = self._rules[site] = edition(site).partition(":")[0]
+            known = self._rules[site] = rules_of(site)
         return known
 
     async def read_page(self, site: ServedSite, rows: PageRows, url: str) -> list[dict[str, Any]]:

@@ -153,9 +153,14 @@ def test_rounds_that_left_something_out_say_nothing_of_what_they_did_not_bring(p
         assert gone(place) == {"a": False, "b": True, "c": True}
 
 
-def test_a_round_with_two_versions_of_the_file_says_nothing_of_what_it_did_not_bring(place: Place) -> None:
+@pytest.mark.parametrize("changed", ["the site's file", "the code of the site's functions"])
+def test_a_round_with_two_versions_of_the_rules_says_nothing_of_what_it_did_not_bring(
+    place: Place, changed: str
+) -> None:
     with Site() as site:
         text = SHOP.replace("SITE", site.url).replace("robots: ignore", "robots: ignore, concurrency: 1")
+        text += 'hooks: {after_extract: "own:kept"}\n'
+        place.write("def kept(response, reading):\n    return reading\n", "own.py")
         place.write(text)
         crawl(place, site, {"a": "", "b": "", "c": ""})
         serve(site, {"a": "", "b": ""})
@@ -170,11 +175,14 @@ def test_a_round_with_two_versions_of_the_file_says_nothing_of_what_it_did_not_b
         finally:
             crawling.kill()
         assert len(site.paths()) == 2, "one item is left"
-        place.write(text.replace("fields: {name: b", "fields: {again: b, name: b"))
+        if changed == "the site's file":
+            place.write(text.replace("fields: {name: b", "fields: {again: b, name: b"))
+        else:
+            place.write("def kept(response, reading):\n    return reading._replace()\n", "own.py")
         place.crawl("site.yaml", "--resume")
         assert sorted(site.paths()) == ["/item/a", "/item/b", "/list"]
         assert gone(place) == dict.fromkeys("abc", False)
-        assert unknown(place) == "item: the site's file changed while it ran"
+        assert unknown(place) == f"item: {changed} changed while it ran"
         crawl(place, site, {"a": "", "b": ""})
         assert gone(place) == {"a": False, "b": False, "c": True}
 

@@ -30,6 +30,7 @@ from gossamer.errors import GossamerError
 from gossamer.frontier.contract import Frontier
 from gossamer.model import Lease, PageName
 from gossamer.model.page import PageRequest
+from gossamer.sites.format import SiteSpec
 
 logger = logging.getLogger(__name__)
 
@@ -239,15 +240,33 @@ def edition(site: ServedSite) -> str:
     spec = site.compiled.site
     # With the form in which links are kept: a newer worker must not misread those of an older one.
     digest = hashlib.sha256(repr((spec, PageRequest._fields)).encode("utf-8", "backslashreplace"))
+    for code in _code_of(spec):
+        digest.update(code)
+    rows = hashlib.sha256(site.rows_at.url.encode("utf-8", "backslashreplace")).hexdigest()[:12]
+    return f"{digest.hexdigest()[:12]}:{rows}:"
+
+
+def rules_of(site: ServedSite) -> str:
+    """What the pages of a site are read by: a digest of its file, one of the functions that it names, and one of the form of requests, which
+    versions of Gossamer may change."""
+    spec = site.compiled.site
+    parts = (
+        repr(spec.model_copy(update={"code": {}})).encode("utf-8", "backslashreplace"),
+        b"".join(_code_of(spec)),
+        repr(PageRequest._fields).encode(),
+    )
+    return ".".join(hashlib.sha256(part).hexdigest()[:12] for part in parts)
+
+
+def _code_of(spec: SiteSpec) -> Iterable[bytes]:
+    """The source of the functions that a site names."""
     hooks = [spec.hooks, *(layer.hooks for layer in spec.layers.values())]
     named = {value for one in hooks for value in vars(one).values() if value}
     named |= {layer.handler for layer in spec.layers.values() if layer.handler}
     for module in sorted({str(name).partition(":")[0] for name in named}):
         file = getattr(sys.modules.get(module), "__file__", None)
         with suppress(OSError):
-            digest.update(Path(file).read_bytes() if file else module.encode())
-    rows = hashlib.sha256(site.rows_at.url.encode("utf-8", "backslashreplace")).hexdigest()[:12]
-    return f"{digest.hexdigest()[:12]}:{rows}:"
+            yield Path(file).read_bytes() if file else module.encode()
 
 
 def context_of(request: PageRequest, layer: ServedLayer) -> str:

@@ -105,8 +105,18 @@ def _why_other(gaps: Iterable[Gap], birth: str) -> str:
     if not (known["birth"] and known["start"]):
         return "it began when the site did not say gone"
     if len(known["start"] | known["rules"]) > 1:
-        return "the site's file changed while it ran"
+        return _difference(known["start"] | known["rules"])
     return ""
+
+
+def _difference(rules: Iterable[str]) -> str:
+    """What pages of one round were read by that was not always the same."""
+    parts = [one.split(".") for one in rules]
+    names = ("the site's file", "the code of the site's functions", "Gossamer")
+    if any(len(one) != len(names) for one in parts):
+        return "Gossamer changed while it ran"
+    changed = [name for name, *values in zip(names, *parts, strict=True) if len({*values}) > 1]
+    return f"{' and '.join(changed)} changed while it ran"
 
 
 def _never(site: ServedSite) -> str:
