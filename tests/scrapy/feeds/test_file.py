@@ -14,6 +14,7 @@ from scrapy.exporters import BaseItemExporter, CsvItemExporter, JsonItemExporter
 
 from gossamer.errors import ExportStopped, FrontierUnavailable, SettingError
 from gossamer.frontier import codec, item_stream
+from gossamer.frontier.server import keys
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.items.export import ExportPlan, export
 from gossamer.model import LanePolicy, Lease, Request, RoundInfo, Settlement, Token
@@ -117,6 +118,33 @@ def test_an_export_to_a_feeds_file_is_refused_and_the_feed_goes_on(frontier: Val
             file.close(frontier, over=False)
     bring(frontier, produce(frontier, 4, 5), opened(frontier, out, overwrite=True), over=True)
     assert lines(out) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_feed_says_that_the_server_has_lost_what_is_in_it(
+    frontier: ValkeyFrontier, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not where items have been dropped, or where nothing has come."""
+    file = opened(frontier, tmp_path / "out.jl")
+    for number in range(3):
+        info = produce(frontier, number, number + 10)
+        file.prepare(frontier, info)
+        file.write(frontier)
+    ends = item_stream.ends(frontier, "g")
+    for partition, at in ends.items():
+        key = keys.items(frontier.crawl, partition, "g")
+        frontier.connection.execute("XDEL", key, at, key=key)
+    assert "has lost" not in caplog.text
+    for _ in range(2):
+        file.write(frontier)
+        assert caplog.text.count("has lost what it knew last") == len(ends)
+    produce(frontier, 3, 13)
+    file.write(frontier)
+    frontier.drop_items("g", item_stream.ends(frontier, "g"))
+    for _ in range(2):
+        file.write(frontier)
+        produce(frontier, 4, 14)
+    file.close(frontier, over=True)
+    assert caplog.text.count("has lost what it knew last") == len(ends)
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["killed", "removed"])

@@ -72,6 +72,8 @@ class FeedFile:
         self._file: IO[bytes] | None = None
         self._state: State = {}
         self._taken_by_others = 0
+        self._read_last: dict[int, str] = {}
+        """The item of each partition that this process has read last."""
         self._export: FeedExport | None = None
         """None until the file is begun."""
         self.untouched = False
@@ -162,12 +164,13 @@ class FeedFile:
             start = item_stream.place(state["starts"][str(partition)]) if state["rows"] is not None else (0, 0)
             end = None if until is None else until[partition]
             after = state["positions"][partition]
+            self._warn_of_lost(frontier, partition)
             if end is not None and item_stream.place(end) <= item_stream.place(after):
                 continue
             for rows in item_stream.pages(frontier, self.group, partition, after, end):
                 for position, data in rows:
                     self.count += self._export.put(data)
-                    state["positions"][partition] = position
+                    state["positions"][partition] = self._read_last[partition] = position
                     if state["rows"] is not None and item_stream.place(position) > start:
                         state["rows"] += 1
                 self._append(file)
@@ -180,6 +183,15 @@ class FeedFile:
                 os.fsync(file.fileno())
                 self._mark.write(state)
                 frontier.keep_items(self.group, state["consumer"], {partition: state["positions"][partition]})
+
+    def _warn_of_lost(self, frontier: ValkeyFrontier, partition: int) -> None:
+        at = self._read_last.get(partition)
+        if at is not None and item_stream.is_lost(frontier, self.group, partition, at):
+            del self._read_last[partition]
+            logger.warning(
+                "The server has lost what it knew last, also items that are in the feed %s: their pages are read once more, and these items are in it "
+                "twice. To have each once, crawl again with the feed from the beginning.", self.path,
+            )  # fmt: skip
 
     def check(self) -> None:
         """SettingError for what is no file."""
@@ -281,6 +293,7 @@ class FeedFile:
 
     def _begin(self, frontier: ValkeyFrontier, info: RoundInfo) -> None:
         file, before, left = self._file, self._mark.mine(), ""
+        self._read_last = {}
         assert file is not None
         size = file.seek(0, io.SEEK_END)
         if self._fits(frontier, info, before):
