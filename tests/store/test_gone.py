@@ -336,6 +336,35 @@ class Claims:
         self.claims |= {one: has - lost for one, has in self.claims.items() if one[0] == site}
 
 
+def test_a_page_is_outdated_when_another_has_lost_a_row_of_both_unless_it_was_read_since(ready: Store) -> None:
+    first, second, third = 1, 2, 3
+
+    def outdated() -> set[int]:
+        assert all(layer == ITEM for layer, _ in ready.outdated_pages(SITE))
+        return {number for _, number in ready.outdated_pages(SITE)}
+
+    for number in (first, second, third):
+        ready.write(brought(page(number), post("u", f"of {number}")))
+    settle(ready, 0)
+    ready.write([unchanged(first, 1)])
+    ready.write(brought(page(second, 1, 1), post("u", "of 2")))
+    assert outdated() == set()
+    ready.write([absent(third, 1)])
+    assert outdated() == {first}, "the second was read in this round, and what it says is there"
+    ready.write([unchanged(first, 2), unchanged(second, 2)])
+    assert outdated() == {first}, "it is still to be read"
+    # Another row takes its place on the page: the end of the round tells that.
+    ready.write(brought(page(first, 3, 3), post("v")))
+    assert outdated() == set()
+    ready.write([unchanged(second, 3)])
+    settle(ready, 3)
+    assert outdated() == {second}
+    ready.write(brought(page(second, 4, 4), post("u")))
+    settle(ready, 4)
+    assert outdated() == set()
+    assert gone(ready) == {"u": False, "v": True}
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_random_pages_of_two_sites_with_one_table(ready: Store, seed: int) -> None:
     model = Claims(ready, seed)

@@ -67,6 +67,10 @@ class RecordSink(Protocol):
     async def begin_page(self, site: ServedSite, number: int) -> bool:
         """Note that pages of a round are read by this version of the site's rules, before the first is. False if that took too long."""
 
+    def is_outdated(self, layer: ServedLayer, request: PageRequest) -> bool:
+        """Whether a page has to be read again, changed or not, as it was when its round began: what is kept of it may be another
+        page's, which has lost it since."""
+
     async def note_gap(self, site: ServedSite, number: int, layer: str, why: str) -> bool:
         """Note that a round does not fetch all that the pages of a layer lead to ("": not all pages). False if that took too long."""
 

@@ -61,6 +61,8 @@ class SqlRecordSink:
         self._rules: WeakKeyDictionary[ServedSite, str] = WeakKeyDictionary()
         self._noted: WeakKeyDictionary[ServedSite, set[tuple[int, str, str]]] = WeakKeyDictionary()
         """What this worker has noted of rounds, for each version of a site."""
+        self._outdated: WeakKeyDictionary[ServedSite, tuple[int, set[tuple[int, int]]]] = WeakKeyDictionary()
+        """The pages that are outdated, by layer, as they were when a round began."""
         self.rounds: dict[str, int] = {}
 
     async def prepare_together(self, sites: Iterable[ServedSite]) -> dict[str, StoreUnavailable]:
@@ -174,7 +176,24 @@ class SqlRecordSink:
         return PageThread(frozenset(map(page_number, firsts)), number, not request.turn, tuple(turns), children)
 
     async def begin_page(self, site: ServedSite, number: int) -> bool:
-        return await self._note_once(site, number, Gap("rules", "", self._rules_of(site)))
+        if not await self._note_once(site, number, Gap("rules", "", self._rules_of(site))):
+            return False
+        if site.conditional and self._outdated.get(site, (-1, ()))[0] < number:
+            try:
+                found = await self._writers[self._urls[site]].call(
+                    lambda store: store.outdated_pages(site_number(site.name))
+                )
+            except StoreUnavailable:
+                return False
+            self._outdated[site] = number, found
+        return True
+
+    def is_outdated(self, layer: ServedLayer, request: PageRequest) -> bool:
+        _, pages = self._outdated.get(layer.site, (-1, frozenset[tuple[int, int]]()))
+        if not pages:
+            return False
+        number = layer_number(layer.name)
+        return any((number, page_number(name)) in pages for name in (request.mark, request.fingerprint))
 
     async def note_gap(self, site: ServedSite, number: int, layer: str, why: str) -> bool:
         return await self._note_once(site, number, Gap("gap", layer, why))

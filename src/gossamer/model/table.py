@@ -178,7 +178,7 @@ SOURCES = Table(
     found_by="record",
 )
 """Which pages brought which rows of tables with `gone`. `record` 0 is the page itself, with the `round` in which it was last there (NULL: it
-belongs to none); its `held` is 2 if it had records when it was read last, 1 if it only led to pages, 0 if neither; of the first page of a thread, `named` is what is known of its page turns. Any other is a row: its table is the `target`, its key is `named` there; `held` is 1 if the page had it when it was read
+belongs to none); its `held` is 2 if it had records when it was read last, 1 if it only led to pages, 0 if neither; of the first page of a thread, `named` is what is known of its page turns; its `target` says whether it is to be read again (`store.rows.sources`). Any other is a row: its table is the `target`, its key is `named` there; `held` is 1 if the page had it when it was read
 last, `gone` the round in which the page, or the row, was found to be gone."""
 
 GAPS = Table(

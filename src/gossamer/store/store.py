@@ -261,6 +261,12 @@ class Store(Closeable):
             lambda connection: sources.count(connection, self._known.sql, site, number), reading=True
         )
 
+    def outdated_pages(self, site: int) -> set[tuple[int, int]]:
+        """The pages of a site, by layer, a row of which may have what another page said, which has lost it since."""
+        return self.transaction(
+            lambda connection: sources.outdated_pages(connection, self._known.sql, site), reading=True
+        )
+
     def with_key(self, table: Table | str, key: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """The row with this key, if it is there, of a table whose key is text."""
         return query.with_key(self._ask, self._known.sql, self._shape(table), key)

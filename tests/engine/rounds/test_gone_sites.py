@@ -111,6 +111,76 @@ def test_pages_that_have_not_changed_bring_the_rows_of_where_they_are(place: Pla
         assert unchanged == {"b", "c"}
 
 
+TWICE = """
+site: NAME
+seeds: [SITE/list]
+politeness: {robots: ignore}
+request: {retries: 0, conditional: true}
+seen: round
+layers:
+  list: {match: ^/list, follow: [{css: a, to: item}]}
+  item: {match: ^/item/, fields: {name: b, price: i}}
+store:
+  item: {table: items, key: [name], gone: true, add: [url]}
+"""
+
+
+@pytest.mark.parametrize("how", ["absent", "unlisted", "of another site"])
+def test_a_row_that_another_page_has_lost_is_read_again_from_the_page_that_has_it(place: Place, how: str) -> None:
+    """Two pages bring a row, which has what the later one says. When that one is gone, the other, which has not changed, is read again."""
+    with Site() as site, Site() as other:
+        lost, listed, asked = set[str](), ["1", "2"], list[str]()
+
+        def answer(visit: Visit) -> Reply | None:
+            if not visit.path.startswith("/item/"):
+                return links(*(f"/item/{name}" for name in listed))
+            name = visit.path[-1]
+            if name in lost:
+                return Reply(404)
+            asked.append(name + ("=" if visit.headers.get("If-None-Match") else ""))
+            if asked[-1].endswith("="):
+                return Reply(304, body="")
+            return Reply(body=f"<b>lamp</b><i>{name}</i>", headers={"ETag": f'"{name}"'})
+
+        def row() -> tuple[str, str, bool]:
+            [(price, url, at)] = place.rows("select price, url, gone_at from items")
+            return price, url[-1], at is not None
+
+        site.answer(answer)
+        other.answer(answer)
+        place.write(TWICE.replace("SITE", site.url).replace("NAME", "shop"))
+        place.write(TWICE.replace("SITE", other.url).replace("NAME", "other"), "other.yaml")
+        if how == "of another site":
+            listed[:] = ["1"]
+            place.crawl("site.yaml")
+            listed[:] = ["2"]
+            place.crawl("other.yaml")
+            latest, former = "2", "1"
+            assert row() == ("2", "2", False)
+            lost.add("2")
+            place.crawl("other.yaml")
+            listed[:] = ["1"]
+        else:
+            place.crawl("site.yaml")
+            latest = row()[0]
+            [former] = {"1", "2"} - {latest}
+            if how == "absent":
+                lost.add(latest)
+            else:
+                listed.remove(latest)
+            asked.clear()
+            place.crawl("site.yaml")
+            assert asked == [f"{former}="]
+        asked.clear()
+        place.crawl("site.yaml")
+        assert row() == (former, former, False)
+        assert asked == [former]
+        asked.clear()
+        place.crawl("site.yaml")
+        assert row() == (former, former, False)
+        assert asked == [f"{former}="], "once"
+
+
 def test_rows_of_another_site_and_of_a_former_group_stay_with_them(place: Place) -> None:
     with Site() as site, Site() as other:
         text = SHOP.replace("SITE", site.url)

@@ -320,7 +320,7 @@ class PageProcessor:
         whole = request.again or request.way.session
         if self._versions.enabled and request.method == "GET" and not whole:
             known = await self._versions.known(layer.site, lease, context_of(request, layer))
-            return known._replace(read_with="") if self._reader.wants_whole(layer) else known
+            return known._replace(read_with="") if self._reader.wants_whole(layer, request) else known
         return None
 
     def _session_over(self, layer: ServedLayer, response: Response, session: int) -> str:

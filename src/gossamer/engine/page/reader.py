@@ -429,9 +429,10 @@ class PageReader:
         self._count_replaced(layer, request, response, records)
         return items, 0 if self._streams else len(records)
 
-    def wants_whole(self, layer: ServedLayer) -> bool:
-        """Whether a page must be fetched whole, since its records are wanted and cannot be read back from the store."""
-        return (
+    def wants_whole(self, layer: ServedLayer, request: PageRequest) -> bool:
+        """Whether a page must be fetched whole, since its records are wanted and cannot be read back from the store, or may be another
+        page's there."""
+        return (layer.site.keeps_gone and self._record_sink.is_outdated(layer, request)) or (
             self._streams
             and layer.rule is not None
             and layer.site.compiled.brings_records(layer.name)

@@ -35,6 +35,9 @@ AT_ONCE = 500
 
 RECORDS = 2
 """What `held` is in the line of a page with records."""
+UNCHANGED, OUTDATED = "unchanged", "outdated"
+"""The `target` in the line of a page: it had not changed when it was last there; a row of it may have what another page said, which has
+lost it since, so it is to be read again, changed or not."""
 KEPT = "pages that are not well-formed, or lack required fields, keep the rows that they had"
 EMPTY = "pages have none of the records or links that they had before"
 
@@ -217,7 +220,11 @@ def _changes(source: PageSource, rows: Sequence[PreparedRow], known: Mapping[int
     held = before.held
     if not is_late and (source.outcome is PageOutcome.EMPTY or _level(source) > held):
         held = _level(source)
-    page = _Line(round, held, named=before.named)
+    is_read = source.outcome in (PageOutcome.READ, PageOutcome.ADDED)
+    target = "" if is_read else before.target
+    if source.outcome is PageOutcome.UNCHANGED and target != OUTDATED:
+        target = UNCHANGED
+    page = _Line(round, held, target=target, named=before.named)
     if known.get(0) != page:
         changed[0] = page
     return changed
@@ -294,9 +301,10 @@ def _mark(
     source: PageSource,
     now: Callable[[], datetime],
 ) -> set[int]:
-    """Note rows as gone that no page holds, and return those that are."""
+    """Note rows as gone that no page holds, and return those that are. The pages that hold the others are outdated."""
     table = tables.of[SOURCES.name]
     marked: set[int] = set()
+    others: set[int] = set()
     for target, records in _by_target(tables, lines).items():
         shape = tables.shapes[target]
         # Locked first: a page that brings the row at this moment comes before, and holds it, or after.
@@ -306,10 +314,36 @@ def _mark(
             missing = [one for one in identities if records[one] not in kept]
             gone.mark(connection, tables, shape, missing, now)
             marked.update(records[one] for one in missing)
+            others |= kept
+    _outdate(connection, table, others, source)
     for some in chunks(sorted(marked)):
         where = and_(table.c.site == source.site, table.c.record.in_(some), table.c.gone.is_(None))
         connection.execute(update(table).where(where).values(gone=source.current))
     return marked
+
+
+def _outdate(connection: Connection, table: SqlTable, records: Iterable[int], source: PageSource) -> None:
+    """Note that rows may have what a page said that has lost them, if the pages that have them were not read since."""
+    pages: set[_Page] = set()
+    for some in chunks(sorted(records)):
+        query = select(*(table.c[name] for name in PAGE)).where(
+            table.c.record.in_(some), table.c.held == 1, table.c.gone.is_(None)
+        )
+        pages.update((site, layer, page) for site, layer, page in connection.execute(query))
+    # Other sites have rounds of their own.
+    unread = or_(table.c.site != source.site, table.c.target == UNCHANGED, table.c.round < source.current)
+    for listed in chunks(sorted(pages)):
+        where = and_(among(table, PAGE, listed), table.c.record == 0, table.c.held != 0, unread)
+        connection.execute(update(table).where(where).values(target=OUTDATED))
+
+
+def outdated_pages(connection: Connection, tables: TableStatements, site: int) -> set[tuple[int, int]]:
+    """The pages of a site that are to be read again, changed or not, by layer."""
+    table = tables.of[SOURCES.name]
+    query = select(table.c.layer, table.c.page).where(
+        table.c.site == site, table.c.record == 0, table.c.target == OUTDATED
+    )
+    return {(layer, page) for layer, page in connection.execute(query)}
 
 
 def _by_target(tables: TableStatements, lines: Mapping[int, _Line]) -> dict[str, dict[Identity, int]]:
