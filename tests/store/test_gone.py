@@ -10,7 +10,7 @@ import pytest
 from tests.store.conftest import Sql
 from tests.store.tables import FORUM, POSTS, PRICES, SHOPS, post, reply
 
-from gossamer.model.table import GAPS, SOURCES, PageOutcome, PageSource
+from gossamer.model.table import GAPS, SOURCES, PageOutcome, PageSource, PageThread
 from gossamer.store import Column, Row, Store, Table
 
 SITE, LIST, ITEM = 1, 2, 3
@@ -371,3 +371,17 @@ def test_random_pages_of_two_sites_with_one_table(ready: Store, seed: int) -> No
     for number in range(60):
         model.step()
         assert gone(ready) == model.gone, number
+
+
+@pytest.mark.parametrize("urls", [{1}, {1, 3}, {1, 2, 3}])
+@pytest.mark.parametrize("rows", [0, 1])
+def test_the_first_page_of_a_thread_may_come_by_redirects_and_without_rows(
+    ready: Store, urls: set[int], rows: int
+) -> None:
+    thread = PageThread(frozenset(urls), 7, True, children=frozenset({"posts"}))
+    there = 3 if 3 in urls else 0
+    ready.write(brought(page(1, 1, there=there, thread=thread), *[post("u"), post("v")][:rows]))
+    assert gone(ready) == dict.fromkeys(["u"][:rows], False)
+    thread, outcome = thread._replace(number=8), PageOutcome.ABSENT
+    ready.write(brought(page(1, 2, outcome=outcome, there=there, thread=thread)))
+    assert gone(ready) == dict.fromkeys(["u"][:rows], True)

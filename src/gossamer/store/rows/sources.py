@@ -126,8 +126,11 @@ def _note(
             lost.append((source, missing))
     for first, state in states.items():
         line = changed.get((*first, 0)) or known.get(first, {}).get(0)
-        if line is not None:
-            changed[*first, 0] = replace(line, named=threads.written(state))
+        if line is None:
+            # A URL between two redirects is no page. The others of the first page are.
+            whole.pop(first, None)
+            continue
+        changed[*first, 0] = replace(line, named=threads.written(state))
     _write(connection, tables, changed)
     for target, rows_of in _by_target(tables, back).items():
         gone.revive(connection, tables, tables.shapes[target], rows_of, now)
