@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl, unquote
 
 _FORM = re.compile(
     r"(?P<kind>\w++)(?:\+(?P<driver>\w++))?://"
-    r"(?:(?P<user>[^:/@]*+)(?::(?P<password>[^@]*+))?@)?"
-    r"(?:\[(?P<ipv6>[^\]/?]++)\]|(?P<host>[^:/?\[\]@]++))?(?::(?P<port>[^/?]*+))?"
+    r"(?:(?P<user>[^:/]*?)(?::(?P<password>[^@]*+))?@)?"
+    r"(?:\[(?P<ipv6>[^\]/?]++)\]|(?P<host>[^:/?\[\]@]++))?(?::(?P<port>[^/?@]*+))?"
     r"(?:/(?P<database>[^?]*+))?(?:\?(?P<query>.*+))?",
     re.DOTALL,
 )

@@ -43,6 +43,21 @@ def test_a_scheme_leads_to_its_driver(url: str, driver: str) -> None:
     assert database_of(url).url.drivername == driver
 
 
+@pytest.mark.parametrize(
+    ("url", "user", "password"),
+    [
+        ("postgresql://ann@tenant:pw@h/d", "ann@tenant", "pw"),
+        ("mysql://ann@tenant@h/d", "ann@tenant", None),
+        ("postgresql://ann:a/b:c?d#e@h/d", "ann", "a/b:c?d#e"),
+        ("postgresql://ann:%40%2F@[::1]:5433/d", "ann", "@/"),
+        ("postgresql://ann@h:5432/a@b", "ann", None),
+    ],
+)
+def test_users_and_passwords_have_odd_characters(url: str, user: str, password: str | None) -> None:
+    found = database_of(url).url
+    assert (found.username, found.password, found.host) == (user, password, "::1" if "[" in url else "h")
+
+
 def test_a_database_is_the_same_however_its_url_is_spelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     same = [
