@@ -271,6 +271,26 @@ def test_a_page_that_nobody_asked_for_neither_loses_its_rows_nor_brings_them_bac
     assert gone(ready) == {"u": False, "v": True}
 
 
+def test_a_page_that_redirects_once_is_there_again_though_it_has_not_changed(ready: Store) -> None:
+    def led(round: int) -> list[str]:
+        """A round in which the page redirects: which layers it does not know for that."""
+        ready.write([Row(SOURCES.name, {}, source=page(1, round, outcome=PageOutcome.LED))])
+        ready.note_led(SITE, round, {ITEM: "item"})
+        return [gap.layer for gap in ready.gaps(SITE, round) if gap.kind == "empty"]
+
+    ready.write(brought(page(1), post("u")))
+    assert led(1) == ["item"]
+    ready.write([unchanged(1, 2)])
+    assert settle(ready, 2, ITEM) == 0
+    assert gone(ready) == {"u": False}
+    # The round has read it, by its other URL: that it redirects, too, says nothing.
+    assert led(2) == []
+    assert led(3) == ["item"]
+    assert led(4) == []
+    assert settle(ready, 4, ITEM) == 1
+    assert gone(ready) == {"u": True}
+
+
 def test_more_rows_than_one_transaction_looks_at(ready: Store) -> None:
     ready.write([row for n in range(1203) for row in brought(page(n), post(f"u{n}"))])
     ready.write([row for n in range(0, 1203, 3) for row in brought(page(5000 + n, 1), post(f"u{n}"))])

@@ -158,7 +158,10 @@ class SqlRecordSink:
         if _continues_thread(layer, request):
             return True  # The row has other pages.
         source = source_of(layer, request, self.rounds.get(layer.site.name, 0), outcome)
-        source = source._replace(thread=self._thread_of(layer, request, source, turns))
+        if outcome is PageOutcome.LED:
+            source = source._replace(there=0)
+        else:
+            source = source._replace(thread=self._thread_of(layer, request, source, turns))
         return await self._write(self._urls[layer.site], [Row(SOURCES.name, {}, source=source)])
 
     def _thread_of(
@@ -236,7 +239,10 @@ class SqlRecordSink:
         return await writer.call(lambda store: store.gone_in_round(own, number))
 
     async def gaps(self, site: ServedSite, number: int) -> list[Gap]:
-        noted = await self._writers[self._urls[site]].call(lambda store: store.gaps(site_number(site.name), number))
+        writer, own = self._writers[self._urls[site]], site_number(site.name)
+        layers = {layer_number(name): name for name in site.compiled.site.layers}
+        await writer.call(lambda store: store.note_led(own, number, layers))
+        noted = await writer.call(lambda store: store.gaps(own, number))
         return [*noted, Gap("rules", "", self._rules_of(site))]
 
     def _rules_of(self, site: ServedSite) -> str:

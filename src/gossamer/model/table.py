@@ -85,7 +85,7 @@ UNREAD = -1
 class PageOutcome(enum.Enum):
     """What a page says of the rows that it brought before. READ: it has those that come with it, and no others. ADDED: it may still have
     the others, too. UNCHANGED: it has those that it had when it was read last. KEPT: nobody asked for it. EMPTY: it has less than before, and may have
-    the others again. ABSENT: it does not exist."""
+    the others again. ABSENT: it does not exist. LED: it redirects, perhaps to a page that is read as itself."""
 
     READ = "read"
     ADDED = "added"
@@ -93,6 +93,7 @@ class PageOutcome(enum.Enum):
     KEPT = "kept"
     EMPTY = "empty"
     ABSENT = "absent"
+    LED = "led"
 
 
 class PageThread(NamedTuple):
@@ -178,8 +179,10 @@ SOURCES = Table(
     found_by="record",
 )
 """Which pages brought which rows of tables with `gone`. `record` 0 is the page itself, with the `round` in which it was last there (NULL: it
-belongs to none); its `held` is 2 if it had records when it was read last, 1 if it only led to pages, 0 if neither; of the first page of a thread, `named` is what is known of its page turns; its `target` says whether it is to be read again (`store.rows.sources`). Any other is a row: its table is the `target`, its key is `named` there; `held` is 1 if the page had it when it was read
-last, `gone` the round in which the page, or the row, was found to be gone."""
+belongs to none); its `held` is 2 if it had records when it was read last, 1 if it only led to pages, 0 if neither; its `gone` is the round
+since which it redirects, and was not read; of the first page of a thread, `named` is what is known of its page turns; its `target` says
+whether it is to be read again (`store.rows.sources`). Any other is a row: its table is the `target`, its key is `named` there; `held` is 1 if
+the page had it when it was read last, `gone` the round in which the page, or the row, was found to be gone."""
 
 GAPS = Table(
     "gossamer_gaps",

@@ -251,6 +251,10 @@ class Store(Closeable):
     def note_gap(self, site: int, number: int, gap: Gap) -> None:
         self.transaction(lambda connection: gaps.note(connection, self._known.sql, site, number, gap))
 
+    def note_led(self, site: int, number: int, layers: Mapping[int, str]) -> None:
+        """Note which layers of a round that is over have page turns that lead elsewhere now."""
+        self.transaction(lambda connection: sources.note_led(connection, self._known.sql, site, number, layers))
+
     def gaps(self, site: int, number: int) -> list[Gap]:
         """What was noted of a round, and the birth of its group."""
         return self.transaction(lambda connection: gaps.known(connection, self._known.sql, site, number), reading=True)

@@ -305,3 +305,27 @@ def test_a_list_that_a_wall_cuts_off_takes_no_rows_with_it(place: Place, fields:
         serve_lists(site)
         place.crawl("site.yaml")
         assert not any(any(gone(place, table).values()) for table in tables)
+
+
+@pytest.mark.parametrize("turns", ["linked", "counted"])
+def test_a_page_turn_that_redirects_to_its_list_takes_no_rows_with_it_at_once(place: Place, turns: str) -> None:
+    names = [f"{page}{n}" for page in range(1, PAGES + 1) for n in range(ON_A_PAGE)]
+    with Site() as site:
+        text = LINKED.replace("SITE", site.url).replace("TURN", TURNS[turns])
+        place.write(text.replace("FIELDS", RECORDS).replace("STORE", STORE))
+
+        def round_of(*, leads: bool) -> set[str]:
+            serve_lists(site)
+            if leads:
+                site.on("/list/2", Reply(302, headers={"Location": "/list/1"}))
+            place.crawl("site.yaml")
+            return {name for name, is_gone in gone(place).items() if is_gone}
+
+        assert round_of(leads=False) == set()
+        assert round_of(leads=True) == set()
+        assert "page turns with records or links redirect to other pages now (list)" in unknown(place)
+        assert round_of(leads=False) == set()
+        assert unknown(place) == ""
+        assert round_of(leads=True) == set()
+        assert round_of(leads=True) == set(names[ON_A_PAGE:])
+        assert round_of(leads=False) == set()

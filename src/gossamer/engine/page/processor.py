@@ -342,6 +342,8 @@ class PageProcessor:
         if not redirects.leads_to_itself(layer, there):
             # A page of another layer is none of the thread's: so ends what is counted, as where a page is not there.
             await self._reader.absent(layer, request, 0 if away else redirects.as_linked(layer, there))
+            if request.turn:
+                await self._reader.note(layer, request, PageOutcome.LED)
         if away and not redirects.other_layer(layer, request, request.url):
             # Each page once. Here, since the pages that lead to the same one after the first are filtered.
             self._site_counters.of(layer.site.name).add(REDIRECTED + layer.name)

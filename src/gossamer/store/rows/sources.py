@@ -40,6 +40,7 @@ UNCHANGED, OUTDATED = "unchanged", "outdated"
 lost it since, so it is to be read again, changed or not."""
 KEPT = "pages that are not well-formed, or lack required fields, keep the rows that they had"
 EMPTY = "pages have none of the records or links that they had before"
+LED = "page turns with records or links redirect to other pages now"
 
 _Page = tuple[int, int, int]
 Visits = Mapping[PageSource, Sequence["PreparedRow"]]
@@ -100,6 +101,11 @@ def _note(
     states: dict[_Page, threads.PassState] = {}
     for page, (source, rows) in sorted(visits.items()):
         lines = known.get(page, {})
+        if source.outcome is PageOutcome.LED:
+            # If it is read by another URL, that comes later.
+            if (line := lines.get(0)) is not None and line.gone is None and line.round != source.current:
+                changed[*page, 0] = replace(line, gone=source.current)
+            continue
         if not (lines or rows or source.has_links or source.thread is not None):
             continue
         source = source._replace(has_records=source.has_records or bool(rows))
@@ -412,12 +418,25 @@ def _targets(tables: TableStatements) -> list[str]:
     return [name for name, shape in tables.shapes.items() if shape.table.gone]
 
 
+def note_led(
+    connection: Connection, tables: TableStatements, site: int, number: int, layers: Mapping[int, str]
+) -> None:
+    """A round is over: page turns that had records or links, and redirect to pages that were read anyway since it, may have cut off their
+    lists, as a page does that is empty. If a later round finds them so again, that counts."""
+    table = tables.of[SOURCES.name]
+    where = and_(table.c.site == site, table.c.record == 0, table.c.gone == number, table.c.held > 0)
+    for layer in connection.execute(select(table.c.layer).distinct().where(where)).scalars().all():
+        if layer in layers:
+            gaps.note(connection, tables, site, number, Gap("empty", layers[layer], LED))
+
+
 def count(connection: Connection, tables: TableStatements, site: int, number: int) -> int:
     """How many rows were found to be gone in a round, and have not come back."""
     table = tables.of[SOURCES.name]
     other = table.alias("other_line")
     there = exists().where(other.c.record == table.c.record, other.c.held == 1, other.c.gone.is_(None))
-    query = select(func.count(distinct(table.c.record))).where(table.c.site == site, table.c.gone == number, ~there)
+    found = and_(table.c.site == site, table.c.record != 0, table.c.gone == number)
+    query = select(func.count(distinct(table.c.record))).where(found, ~there)
     return int(connection.execute(query).scalar_one())
 
 
