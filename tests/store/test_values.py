@@ -267,3 +267,25 @@ def test_sqlite_keeps_every_type_in_its_own_words(tmp_path: object) -> None:
     connection.close()
     assert found == ("12", "1.10", json.dumps(5), 3.0)
     assert set(Sqlite.types) == set(TYPES)
+
+
+EQUAL = Table("equal", (Column("id", "text"), Column("number", "decimal"), Column("data", "json")), ("id",))
+
+
+@pytest.mark.parametrize("number", ["12.50", "0.00", "-0.00", "1E+5", "1.0E+3", "1E-7", "7", "100", "-5.10"])
+def test_a_value_is_written_alike_whether_it_was_given_or_came_back(store: Store, number: str) -> None:
+    given = {"number": Decimal(number), "data": {"z": [{"b": 1, "aa": -0.0}], "long": None, "b": number}}
+    store.prepare([EQUAL])
+    store.write([Row("equal", {"id": "1", **given})])
+    (found,) = store.with_key(EQUAL, {"id": "1"})
+    kinds = {"number": "decimal", "data": "json"}
+    back = {name: store.as_read(kind, found[name]) for name, kind in kinds.items()}
+    first = {name: store.as_read(kind, given[name]) for name, kind in kinds.items()}
+    assert (str(back["number"]), json.dumps(back["data"])) == (str(first["number"]), json.dumps(first["data"]))
+    assert back == given
+
+
+def test_what_a_database_refuses_is_not_written_out(store: Store) -> None:
+    assert store.as_read("decimal", Decimal("NaN")).is_nan()
+    assert store.as_read("decimal", None) is None
+    assert store.as_read("decimal", Decimal("1E+99999999999")) == Decimal("1E+99999999999")

@@ -52,7 +52,7 @@ class RecordSink(Protocol):
     async def read_page(self, site: ServedSite, rows: PageRows, url: str) -> list[dict[str, Any]]:
         """The records of a page, from its rows. StoreError if that fails."""
 
-    def as_read(self, rows: PageRows, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def as_read(self, site: ServedSite, rows: PageRows, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of a record as `read_page` gives them back."""
 
     async def put_absent(self, layer: ServedLayer, request: PageRequest, to: int = 0) -> bool:

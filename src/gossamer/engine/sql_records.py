@@ -25,7 +25,6 @@ from gossamer.sites.compile import CompiledSite
 from gossamer.sites.tables.parts import URL, digest, page_number, rank
 from gossamer.sites.tables.tables import PageRows, table_name
 from gossamer.store import PAGES, SOURCES, Gap, PageOutcome, PagePart, PageSource, Row, Table, in_thread
-from gossamer.store.values import given_back
 
 if TYPE_CHECKING:
     from gossamer.store import Store, TableGrowth, Writer
@@ -252,15 +251,17 @@ class SqlRecordSink:
         return known
 
     async def read_page(self, site: ServedSite, rows: PageRows, url: str) -> list[dict[str, Any]]:
+        read = self._stores[self._urls[site]].as_read
         # Not beside the writer: a store has one connection.
         found = await self._writers[self._urls[site]].call(
             lambda store: list(store.with_key(rows.table, {rows.url: url}))
         )
-        return [{field: row[column.name] for field, column in rows.columns.items()} for row in found]
+        return [{field: read(column.type, row[column.name]) for field, column in rows.columns.items()} for row in found]
 
-    def as_read(self, rows: PageRows, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def as_read(self, site: ServedSite, rows: PageRows, fields: Mapping[str, Any]) -> dict[str, Any]:
         # Times come back in UTC, for one.
-        return {name: given_back(kind, value) for name, (kind, value) in rows.fitted(fields).items()}
+        read = self._stores[self._urls[site]].as_read
+        return {name: read(kind, value) for name, (kind, value) in rows.fitted(fields).items()}
 
     async def put_absent(self, layer: ServedLayer, request: PageRequest, to: int = 0) -> bool:
         site, thread = layer.site.compiled, request.thread

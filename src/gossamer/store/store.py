@@ -78,6 +78,10 @@ class Store(Closeable):
         plain = url.set(drivername=url.get_backend_name())
         return str(concealed(plain.render_as_string(hide_password=True)))
 
+    def as_read(self, kind: str, value: Any) -> Any:
+        """The value of a column of this type as a row has it, in one form whether it was given or came back."""
+        return self._database.as_read(kind, value)
+
     @property
     def database_place(self) -> str:
         """Which database it is, in the same words for every spelling of its URL."""

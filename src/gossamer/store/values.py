@@ -128,13 +128,20 @@ CANONICAL: dict[str, Take] = {
 }
 
 
-def given_back(kind: str, value: Any) -> Any:
-    """The value of a column of this kind as databases give it back; one that no database takes as it is."""
-    try:
-        kept = None if value is None else CANONICAL[kind](value)
-    except ValueError:
-        return value
-    return json.loads(kept) if kind == "json" and kept is not None else kept
+def plain_decimal(value: Decimal) -> Decimal:
+    """As NUMERIC gives it back: without a positive exponent, and a zero without sign and fraction."""
+    return Decimal(f"{value:f}") if value else Decimal(0)
+
+
+def shortest_decimal(value: Decimal) -> Decimal:
+    """Without a positive exponent and without zeros at the end of the fraction, which has one length in all rows of a column."""
+    text = f"{value:f}" if value else "0"
+    return Decimal(text.rstrip("0").rstrip(".") if "." in text else text)
+
+
+def in_order(value: Any) -> Any:
+    """JSON whose names are in alphabetical order and in which no zero has a sign, where databases have an order of their own."""
+    return json.loads(json.dumps(value, sort_keys=True), parse_float=lambda text: float(text) + 0.0)
 
 
 def same(value: Any) -> Any:

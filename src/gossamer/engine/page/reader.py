@@ -397,7 +397,7 @@ class PageReader:
                 {
                     "layer": one.layer,
                     **about,
-                    **(one.fields if rows is None else self._record_sink.as_read(rows, one.fields)),
+                    **(one.fields if rows is None else self._record_sink.as_read(layer.site, rows, one.fields)),
                 },
                 limit=self._payload_max,
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ from sqlalchemy.types import UserDefinedType
 
 from gossamer.model.table_layout import LINK, NAME_BYTES, TableLayout
 from gossamer.store.failure import StoreFailure
-from gossamer.store.values import Take, same
+from gossamer.store.values import CANONICAL, Take, same
 from gossamer.store.watchdog import Watchdog
 
 
@@ -66,6 +67,8 @@ class Database(ABC):
     """Converts the canonical value to what the driver takes, if they differ."""
     back: ClassVar[Mapping[str, Take]] = {}
     """Converts what the driver returns to Python's value, if they differ."""
+    alike_again: ClassVar[Mapping[str, Take]] = {}
+    """Makes one of two values that are equal and written in different ways, of which one was given and the other came back."""
     table_options: ClassVar[Mapping[str, Any]] = {}
     claim_lock: ClassVar[str] = " FOR UPDATE"
     """The end of a SELECT for rows that are to be changed in the same transaction, and by nobody else."""
@@ -154,6 +157,18 @@ class Database(ABC):
     def careful(self, connection: Connection, shape: TableLayout) -> bool:
         """Whether `upsert` could overwrite the wrong row of this table."""
         return False
+
+    def as_read(self, kind: str, value: Any) -> Any:
+        """The value of a column of this type as it is when it comes back, in one form whether it was given or came back; one that the
+        database refuses as it is."""
+        if value is None:
+            return None
+        try:
+            kept = CANONICAL[kind](value)
+            self.bind.get(kind, same)(kept)
+        except ValueError:
+            return value
+        return self.alike_again.get(kind, same)(json.loads(kept) if kind == "json" else kept)
 
     def takers(self, shape: TableLayout) -> dict[str, Take]:
         return {name: self.bind.get(column.type, same) for name, column in shape.columns.items()}

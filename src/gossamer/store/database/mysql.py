@@ -24,7 +24,7 @@ from gossamer.errors import StoreUnavailable
 from gossamer.model.table_layout import TableLayout
 from gossamer.store.database.database import Database, FoundColumn, excluded, fitted
 from gossamer.store.failure import StoreFailure
-from gossamer.store.values import Take, decimal_within, finite, json_numbers_within_64_bits
+from gossamer.store.values import Take, decimal_within, finite, in_order, json_numbers_within_64_bits, shortest_decimal
 from gossamer.store.watchdog import shut
 
 _WHOLE = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
@@ -72,6 +72,7 @@ class MySQL(Database):
         "json": json.loads,
         "datetime": lambda value: value.replace(tzinfo=UTC),
     }
+    alike_again: ClassVar[Mapping[str, Take]] = {"decimal": shortest_decimal, "json": in_order}
     table_options: ClassVar[Mapping[str, Any]] = {
         "mysql_engine": "InnoDB",
         "mysql_charset": "utf8mb4",

@@ -22,7 +22,7 @@ from gossamer.model.table_layout import TableLayout
 from gossamer.settings import concealed
 from gossamer.store.database.database import Database, FoundColumn, fitted, on_conflict
 from gossamer.store.failure import StoreFailure
-from gossamer.store.values import Take, decimal_within
+from gossamer.store.values import Take, decimal_within, in_order, plain_decimal
 from gossamer.store.watchdog import shut
 
 _WHOLE = frozenset({"smallint", "integer", "bigint"})
@@ -123,6 +123,7 @@ class PostgreSQL(Database):
         "bytes": bytes,
         "datetime": _in_utc,
     }
+    alike_again: ClassVar[Mapping[str, Take]] = {"decimal": plain_decimal, "json": in_order}
 
     def engine(self) -> Engine:
         given = {name: value for name, value in _CONNECT.items() if name not in self.url.query}
