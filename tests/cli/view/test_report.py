@@ -283,3 +283,8 @@ def test_a_site_that_no_worker_has_served_is_stuck(frontier: ValkeyFrontier, com
     assert row["why"].startswith("no worker has served it yet")
     frontier.define("lamps", {"page": LanePolicy()})
     assert command("report", "stuck").out == "nothing is stuck\n"
+
+
+def test_coverage_says_nothing_of_the_pages_of_spiders(frontier: ValkeyFrontier, command: Command) -> None:
+    frontier.define("books", {"page": LanePolicy()}, GroupPolicy(start=True))
+    assert command("report", "coverage").out == "no page of a site was read yet\n"

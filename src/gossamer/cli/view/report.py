@@ -150,7 +150,7 @@ def coverage(
         for x in rows
     ]
     columns = ("site", "layer", "field", "round", "asked", "found", "share", "blocked")
-    _write(columns, table, csv, json, "no page was read yet")
+    _write(columns, table, csv, json, "no page of a site was read yet")
 
 
 @app.command()
