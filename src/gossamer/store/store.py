@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import re
 import threading
@@ -28,6 +29,8 @@ from gossamer.store.database.url import database_of, place_of
 from gossamer.store.failure import StoreFailure, first_line
 from gossamer.store.rows import archives, gaps, sources
 from gossamer.store.select import ColumnTest
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -338,7 +341,7 @@ class Store(Closeable):
         except GossamerError:
             raise
         except Exception as error:
-            raise StoreError(self._odd(error)) from error
+            raise StoreError(self._unforeseen("its tables cannot be read or changed", error)) from error
 
     def _transaction(self, work: Callable[[Connection], T], *, reading: bool = False) -> T:
         def attempt() -> T:
@@ -401,12 +404,13 @@ class Store(Closeable):
                 remedy = self._database.remedy(cause or error)
                 raise StoreUnavailable(f"{self.url}: no connection: {first_line(cause)}. {remedy}") from error
             except Exception as error:
-                raise StoreUnavailable(self._odd(error)) from error
+                raise StoreUnavailable(self._unforeseen("no connection", error)) from error
         raise AssertionError("unreachable")
 
-    def _odd(self, error: Exception) -> str:
-        """For what a driver raises that cannot make sense of an answer."""
-        return f"{self.url}: it does not answer as a database does ({type(error).__name__}: {first_line(error)})"
+    def _unforeseen(self, what: str, error: Exception) -> str:
+        """For an error that is none of a database: usually of a driver that cannot make sense of an answer."""
+        logger.warning("%s: %s", self.url, what, exc_info=error)
+        return f"{self.url}: {what} ({type(error).__name__}: {first_line(error)})"
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
