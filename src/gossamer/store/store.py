@@ -409,7 +409,7 @@ class Store(Closeable):
 
     def _unforeseen(self, what: str, error: Exception) -> str:
         """For an error that is none of a database: usually of a driver that cannot make sense of an answer."""
-        logger.warning("%s: %s", self.url, what, exc_info=error)
+        logger.debug("%s: %s", self.url, what, exc_info=error)
         return f"{self.url}: {what} ({type(error).__name__}: {first_line(error)})"
 
     def _disconnect(self) -> None:
