@@ -627,7 +627,9 @@ def test_a_crawl_that_is_stopped_throws_away_what_is_left_and_what_was_seen(
     site.reached("/5")
     worker.stop()
     site.release("/5")
-    assert "Scheduler close failure" not in worker.ended()
+    log = worker.ended()
+    assert "Scheduler close failure" not in log
+    assert "dropped from the queue of failing, since SCHEDULER_PERSIST is off" in log
     before = Counter(site.paths())
     there.rpush("failing:start_urls", f"{site.url}/")
     project.start("failing", GOSSAMER_ROUND=again, **given).ended()

@@ -15,6 +15,7 @@ from gossamer.errors import FrontierUnavailable, LaneKept, UnknownGroup, Unknown
 from gossamer.frontier.contract import Frontier
 from gossamer.frontier.valkey import ValkeyFrontier
 from gossamer.model import Token
+from gossamer.model.plural import counted_were
 from gossamer.model.reply import CLOSED
 from gossamer.scrapy import scheduler as worker
 from gossamer.scrapy.config import WorkerConfig
@@ -132,7 +133,11 @@ class LeasingScheduler(worker.FleetScheduler):
         if not whole:
             if await self._present_round() != number:
                 return
-            await in_thread(self.drop_lanes)
+            if dropped := await in_thread(self.drop_lanes):
+                logger.warning(
+                    "%s dropped from the queue of %s, since SCHEDULER_PERSIST is off and this is the last worker: the next run does not fetch what they led to.",
+                    counted_were(dropped, "request"), self.group,
+                )  # fmt: skip
             if not await self._nothing_left():
                 # Its start has not run to its end, so the round cannot end: the next one forgets what was seen.
                 await self.ask(Frontier.new_round, self.group, number + 1)
@@ -182,16 +187,18 @@ class LeasingScheduler(worker.FleetScheduler):
         """One that waits for its answers, to be closed after use."""
         return ValkeyFrontier.find(self.join.settings)
 
-    def drop_lanes(self) -> None:
-        """Waits for leases of workers that died as long as a close may take."""
+    def drop_lanes(self) -> int:
+        """How many requests were dropped. Waits for leases of workers that died as long as a close may take."""
+        dropped = 0
         with self.frontier() as frontier:
             for name in self.join.lanes:
                 try:
-                    self._steps(frontier.drop_lane(f"{self.group}.{name}"))
+                    dropped += self._steps(frontier.drop_lane(f"{self.group}.{name}"))
                 except UnknownLane:
                     continue
                 except LaneKept as error:
                     logger.warning("%s", error)
+        return dropped
 
     def _drop_group(self) -> None:
         with self.frontier() as frontier:
@@ -201,16 +208,19 @@ class LeasingScheduler(worker.FleetScheduler):
             except UnknownGroup:
                 return
 
-    def _steps(self, steps: Iterable[int], more: float = 0.0) -> None:
+    def _steps(self, steps: Iterable[int], more: float = 0.0) -> int:
+        dropped = 0
         until = time.monotonic() + self.join.settings["GOSSAMER_CLOSE_SECONDS"] + more
         for gone in steps:
+            dropped += gone
             if time.monotonic() > until:
                 logger.warning(
                     "The queue of %s was not cleared to its end: a worker that died still has leases.", self.group
                 )
-                return
+                break
             if not gone:
                 time.sleep(STEP)
+        return dropped
 
     # Seeds.
 
